@@ -1,0 +1,251 @@
+//! The message: what a step sends.
+//!
+//! A [`Message`] that exists is valid: it can only be made by [`MessageBuilder::build`], which
+//! refuses what is over a limit or malformed before any SQL is sent.
+
+mod headers;
+mod limits;
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+pub use headers::Headers;
+pub use limits::Limits;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::time::Timestamp;
+
+/// A message: id, source, topic, optional key, headers, body and optional due time.
+///
+/// Source and id together name the message in every delivery. The body is bytes and is never
+/// re-encoded.
+///
+/// ```
+/// use sendoff_core::Message;
+/// let message = Message::builder("shop", "orders.placed")
+///     .key("customer-7")
+///     .header("content-type", "application/json")
+///     .body(r#"{"order":1}"#)
+///     .build()?;
+/// assert_eq!(message.key(), Some("customer-7"));
+/// # Ok::<(), sendoff_core::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    id: String,
+    source: String,
+    topic: String,
+    key: Option<String>,
+    headers: Headers,
+    body: Bytes,
+    due_at: Option<Timestamp>,
+}
+
+impl Message {
+    /// Begins a message from `source` to `topic`. Its id is a new UUID (version 7).
+    pub fn builder(source: impl Into<String>, topic: impl Into<String>) -> MessageBuilder {
+        MessageBuilder {
+            message: Self {
+                id: Uuid::now_v7().to_string(),
+                source: source.into(),
+                topic: topic.into(),
+                key: None,
+                headers: Headers::new(),
+                body: Bytes::new(),
+                due_at: None,
+            },
+            limits: Limits::default(),
+        }
+    }
+
+    /// The id, unique together with the source.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Who sends: the service's own name.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Where to. Each publisher documents how it turns a topic into a subject, queue or file.
+    #[must_use]
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// Messages of one key are first delivered in the order of their sends.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+
+    /// The headers.
+    #[must_use]
+    pub fn headers(&self) -> &Headers {
+        &self.headers
+    }
+
+    /// The body.
+    #[must_use]
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// Not before this time, by the database's clock.
+    #[must_use]
+    pub fn due_at(&self) -> Option<Timestamp> {
+        self.due_at
+    }
+
+    /// The id that every delivery carries for deduplication: source and id, encoded so that no two
+    /// pairs give the same text. In the source, `%` becomes `%25` and `/` becomes `%2F`; then come
+    /// a `/` and the id as it is.
+    ///
+    /// ```
+    /// use sendoff_core::Message;
+    /// let one = Message::builder("a/b", "t").id("c").build()?;
+    /// let other = Message::builder("a", "t").id("b/c").build()?;
+    /// assert_eq!(one.dedup_id(), "a%2Fb/c");
+    /// assert_eq!(other.dedup_id(), "a/b/c");
+    /// # Ok::<(), sendoff_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn dedup_id(&self) -> String {
+        let mut encoded = String::with_capacity(self.source.len() + 1 + self.id.len());
+        for character in self.source.chars() {
+            match character {
+                '%' => encoded.push_str("%25"),
+                '/' => encoded.push_str("%2F"),
+                other => encoded.push(other),
+            }
+        }
+        encoded.push('/');
+        encoded.push_str(&self.id);
+        encoded
+    }
+
+    /// What the message weighs in memory, for bounds: body, headers and names, in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.body.len()
+            + self.headers.size_bytes()
+            + self.id.len()
+            + self.source.len()
+            + self.topic.len()
+            + self.key.as_ref().map_or(0, String::len)
+    }
+}
+
+/// Builds a [`Message`]. Nothing is checked before [`MessageBuilder::build`].
+#[derive(Debug, Clone)]
+#[must_use = "a message is built by `build` and sent by an outbox"]
+pub struct MessageBuilder {
+    message: Message,
+    limits: Limits,
+}
+
+impl MessageBuilder {
+    /// An id of the caller's own, so that a retried request sends the same message.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.message.id = id.into();
+        self
+    }
+
+    /// The key whose messages keep their order.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.message.key = Some(key.into());
+        self
+    }
+
+    /// Sets a header; an earlier value of the same name is replaced.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.message.headers.set(name, value);
+        self
+    }
+
+    /// Sets all headers at once.
+    pub fn headers(mut self, headers: Headers) -> Self {
+        self.message.headers = headers;
+        self
+    }
+
+    /// The body.
+    pub fn body(mut self, body: impl Into<Bytes>) -> Self {
+        self.message.body = body.into();
+        self
+    }
+
+    /// Not to be delivered before `due_at`, by the database's clock.
+    pub fn due_at(mut self, due_at: Timestamp) -> Self {
+        self.message.due_at = Some(due_at);
+        self
+    }
+
+    /// Other limits than [`Limits::default`].
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Checks and gives the message.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooLarge`] where a limit is passed, and [`ErrorKind::Invalid`] where a name is
+    /// empty, has a control character, or a header breaks a rule of [`Headers::check`].
+    pub fn build(self) -> Result<Message> {
+        const DOING: &str = "checking a message";
+        let Self { message, limits } = self;
+        check_name("id", &message.id, Limits::NAME_BYTES_MAX)?;
+        check_name("source", &message.source, Limits::NAME_BYTES_MAX)?;
+        check_name("topic", &message.topic, Limits::NAME_BYTES_MAX)?;
+        if let Some(key) = &message.key {
+            check_key(key)?;
+        }
+        message.headers.check(&limits)?;
+        if message.body.len() > limits.body_bytes_max {
+            return Err(Error::new(ErrorKind::TooLarge, DOING).detail(format!(
+                "the body has {} bytes, the limit is {}",
+                message.body.len(),
+                limits.body_bytes_max
+            )));
+        }
+        Ok(message)
+    }
+}
+
+fn check_name(what: &'static str, name: &str, bytes_max: usize) -> Result<()> {
+    const DOING: &str = "checking a message";
+    if name.is_empty() {
+        return Err(Error::invalid(DOING, format!("the {what} is empty")));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(Error::invalid(
+            DOING,
+            format!("the {what} has a control character"),
+        ));
+    }
+    check_size(what, name, bytes_max)
+}
+
+/// A key may be any text without NUL, the empty text too: it is compared, never parsed.
+fn check_key(key: &str) -> Result<()> {
+    if key.contains('\0') {
+        return Err(Error::invalid("checking a message", "the key has a NUL"));
+    }
+    check_size("key", key, Limits::KEY_BYTES_MAX)
+}
+
+fn check_size(what: &'static str, name: &str, bytes_max: usize) -> Result<()> {
+    if name.len() > bytes_max {
+        return Err(
+            Error::new(ErrorKind::TooLarge, "checking a message").detail(format!(
+                "the {what} has {} bytes, the limit is {bytes_max}",
+                name.len()
+            )),
+        );
+    }
+    Ok(())
+}

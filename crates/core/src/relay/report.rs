@@ -1,0 +1,144 @@
+//! What a relay tells its owner: every error it survives, and how far it is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::message::Message;
+use crate::publisher::PublishError;
+use crate::store::QuarantineReason;
+
+/// An error that the relay survived, told after it was dealt with.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Report {
+    /// A message went to quarantine; that is committed.
+    Quarantined {
+        /// The row.
+        seq: i64,
+        /// The message, where the row decodes.
+        message: Option<Message>,
+        /// Why.
+        reason: QuarantineReason,
+        /// What went wrong.
+        error: String,
+    },
+    /// A publish failed and will be tried again.
+    PublishFailed {
+        /// The row.
+        seq: i64,
+        /// The message.
+        message: Message,
+        /// What went wrong.
+        error: PublishError,
+    },
+    /// The target takes nothing; the relay waits and tries again. Told once until it takes again.
+    TargetDown {
+        /// The target's address, without a password.
+        target: String,
+        /// What went wrong.
+        error: PublishError,
+    },
+    /// The target takes messages again.
+    TargetUp {
+        /// The target's address, without a password.
+        target: String,
+    },
+    /// The database failed; the relay is not ready until it answers again.
+    StoreFailed(Error),
+    /// Verdicts came too late: another relay owns their lanes now.
+    Fenced {
+        /// The rows.
+        seqs: Vec<i64>,
+    },
+}
+
+/// Takes reports. It must not block for long: the relay waits for it.
+pub type ReportHook = Arc<dyn Fn(&Report) + Send + Sync>;
+
+/// Whether a relay is ready: it runs, and no pass since the last good one has failed to reach the
+/// database. A broker that is down leaves it ready. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Readiness(Arc<AtomicBool>);
+
+impl Readiness {
+    /// Whether the relay is ready now.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set(&self, ready: bool) {
+        self.0.store(ready, Ordering::Release);
+    }
+}
+
+macro_rules! progress {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// How far a relay is. Clones share the counters.
+        #[derive(Debug, Clone, Default)]
+        pub struct Progress(Arc<Counters>);
+
+        #[derive(Debug, Default)]
+        struct Counters { $($name: AtomicU64),* }
+
+        /// The counters at one moment. All count from the relay's start, but for those that say
+        /// "now".
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+        pub struct Tally { $($(#[$doc])* pub $name: u64),* }
+
+        impl Progress {
+            /// The counters now.
+            #[must_use]
+            pub fn tally(&self) -> Tally {
+                Tally { $($name: self.0.$name.load(Ordering::Relaxed)),* }
+            }
+
+            $(
+                #[allow(dead_code, reason = "one adder for each counter; gauges use `set` only")]
+                pub(crate) fn $name(&self, by: u64) {
+                    self.0.$name.fetch_add(by, Ordering::Relaxed);
+                }
+            )*
+        }
+    };
+}
+
+progress! {
+    /// Rows read.
+    read,
+    /// Publishes begun.
+    begun,
+    /// Publishes that the target confirmed.
+    confirmed,
+    /// Confirmed messages that were settled.
+    settled,
+    /// Publishes that failed and are tried again.
+    failed,
+    /// Publishes whose outcome is unknown.
+    unknown,
+    /// Messages that went to quarantine.
+    quarantined,
+    /// Rows that were held behind their key.
+    held,
+    /// Verdicts that were fenced.
+    fenced,
+    /// Lanes taken.
+    lanes_taken,
+    /// Lanes given back or lost.
+    lanes_left,
+    /// Lanes owned now.
+    lanes_owned,
+    /// Publishes in flight now.
+    in_flight,
+    /// Rows in memory now.
+    window_rows,
+    /// Bytes in memory now.
+    window_bytes,
+    /// Looks at the store.
+    looks,
+    /// Settlements.
+    settlements,
+}

@@ -1,0 +1,111 @@
+//! Looks: what a relay reads.
+
+use std::time::Duration;
+
+use crate::lane::Lane;
+use crate::message::Message;
+
+/// What to read. One look is one round trip.
+///
+/// Two kinds of rows are given. **Ready** rows have neither due time nor retry time, are not held
+/// and not quarantined; they come per lane in seq order, above the lane's `after`. **Waiting** rows
+/// have a due or retry time that has come; they are given whatever their seq, in the order of that
+/// time, then seq. Rows whose seq is in `known` are left out of both.
+#[derive(Debug, Clone, Default)]
+pub struct Look {
+    /// Where to read.
+    pub lanes: Vec<LaneLook>,
+    /// Whether to read ready rows.
+    pub ready: bool,
+    /// Whether to read waiting rows whose time has come.
+    pub waiting: bool,
+    /// Seqs that the relay has already.
+    pub known: Vec<i64>,
+    /// At most this many rows of each kind.
+    pub rows_max: usize,
+    /// At most this many ready rows of one lane.
+    pub lane_rows_max: usize,
+    /// At most this many bytes of bodies and headers. Sizes are read before bodies. The first row
+    /// is given whatever it weighs, so that no row is too big to leave.
+    pub bytes_max: usize,
+}
+
+/// Where to read ready rows of one lane.
+#[derive(Debug, Clone, Copy)]
+pub struct LaneLook {
+    /// The lane.
+    pub lane: Lane,
+    /// Rows with a seq above this one.
+    pub after: i64,
+}
+
+/// What was there.
+#[derive(Debug, Clone, Default)]
+pub struct Sight {
+    /// The rows: ready ones first, then waiting ones.
+    pub rows: Vec<Row>,
+    /// Ready rows were left out by a bound: there is more to read now.
+    pub truncated: bool,
+    /// For moving floors, where ready rows were read.
+    pub horizon: Option<Horizon>,
+    /// When the next waiting row falls due, where waiting rows were read and one is there that was
+    /// not given. Zero where a bound left out rows whose time has come.
+    pub next_due_in: Option<Duration>,
+}
+
+/// What a look could and could not see of transactions that overlap it.
+///
+/// A seq at or below `seq` may still belong to a transaction that was running. Every such
+/// transaction that had its xid is over once a later look's `oldest` has reached this one's `next`.
+/// Stores with one writer give equal numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Horizon {
+    /// The last seq that had been given out before the look's snapshot was taken.
+    pub seq: i64,
+    /// The oldest transaction that was running at the snapshot.
+    pub oldest: u64,
+    /// The first transaction that had not begun at the snapshot.
+    pub next: u64,
+}
+
+/// A row of the outbox.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// Its position, larger for later sends.
+    pub seq: i64,
+    /// Its lane.
+    pub lane: Lane,
+    /// Its key.
+    pub key: Option<String>,
+    /// How often its own publish has failed.
+    pub attempts: u32,
+    /// It failed before, so it is what its key's followers wait for.
+    pub blocker: bool,
+    /// What it says.
+    pub content: Content,
+}
+
+/// What a row says.
+#[derive(Debug, Clone)]
+pub enum Content {
+    /// A message.
+    Message(Message),
+    /// It does not decode, for this reason. The reason quotes no value.
+    Undecodable(String),
+    /// Not read: an earlier row of its key is retrying or in quarantine, so it has to be held.
+    ///
+    /// A ready row is blocked by a blocker with a lower seq, a row that falls due by any blocker of
+    /// its key, a retrying row by a blocker with a lower seq.
+    Blocked,
+}
+
+impl Content {
+    /// What the content weighs in memory, in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        match self {
+            Self::Message(message) => message.size_bytes(),
+            Self::Undecodable(_) | Self::Blocked => 0,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The port of a store: the database that holds the outbox.
+//!
+//! [`OutboxStore`] is the relay's side: lease lanes, look for rows, settle them. [`OutboxDesk`] is
+//! the operator's side: look and mend. The caller's side, writing a message in a transaction, is
+//! [`crate::outbox`]. A store states rows and facts; every decision about order, retries and
+//! batches is the relay's, so that it is taken once and not per database.
+
+mod desk;
+mod lease;
+mod look;
+mod verdict;
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+pub use desk::{
+    Mended, OutboxDesk, Place, QuarantinedMessage, Schema, SchemaState, Standing, Stats, Which,
+};
+pub use lease::{Ask, LaneLease, LeaseGrant, LeaseRequest, RelayId};
+pub use look::{Content, Horizon, LaneLook, Look, Row, Sight};
+pub use verdict::{ERROR_CHARS_MAX, Outcome, QuarantineReason, Settled, Verdict, clean_error};
+
+use crate::error::Result;
+
+/// The relay's side of a store.
+///
+/// Every method may be called from several tasks at once and may be cancelled at every await
+/// without harm. Times are the database's. `docs/explanation/relay.md` has the whole protocol.
+#[async_trait]
+pub trait OutboxStore: fmt::Debug + Send + Sync + 'static {
+    /// The store's address for people: no password.
+    fn address(&self) -> &str;
+
+    /// Heartbeat, renew, give back and take lanes, in one transaction.
+    ///
+    /// In this order: (1) the relay's own row is written with an end of now + `ttl`; (2) lanes in
+    /// `release` that it still holds at that epoch are given back, with their floor; (3) lanes in
+    /// `keep` that it still holds at that epoch get a new end and floor; (4) with [`Ask::Share`] it
+    /// takes free and lapsed lanes until it has `share = ceil(lanes / live relays)`. Taking a lane
+    /// adds 1 to its epoch. A lane whose lease lapsed but which nobody took is renewed under the
+    /// same epoch. With [`Ask::Leave`] the relay's row is deleted and nothing is taken.
+    /// (5) In the lanes it then holds, held rows whose key has no blocker any more are let go.
+    ///
+    /// # Errors
+    /// Those of the database.
+    async fn lease(&self, request: &LeaseRequest) -> Result<LeaseGrant>;
+
+    /// Reads rows that are due, with plain reads: no lock, no write, nothing marked.
+    ///
+    /// See [`Look`] for what is given and in which order.
+    ///
+    /// # Errors
+    /// Those of the database. A row that does not decode is not an error but [`Content::Undecodable`].
+    async fn look(&self, look: &Look) -> Result<Sight>;
+
+    /// Writes verdicts, all in one transaction.
+    ///
+    /// The lanes' rows are locked (shared) in lane order and their epochs compared in the same
+    /// statement. [`Outcome::Published`] is a fact and is recorded whatever the epoch; the others
+    /// are written only where the relay still holds the lane at the verdict's epoch, and otherwise
+    /// come back in [`Settled::fenced`]. A row that is gone already is no error.
+    ///
+    /// # Errors
+    /// Those of the database; then nothing was written, or (on [`crate::ErrorKind::Timeout`] and
+    /// [`crate::ErrorKind::Unreachable`]) it is unknown. Settling again is harmless.
+    async fn settle(&self, relay: &RelayId, verdicts: &[Verdict]) -> Result<Settled>;
+
+    /// Waits until there may be something new, as a hint. The relay races it against its poll
+    /// interval, so a store without hints may wait for ever; a store that lost its connection
+    /// returns once after it has reconnected. Bounded work, cancellable.
+    ///
+    /// # Errors
+    /// Those of the database; the relay then goes on by polling.
+    async fn news(&self) -> Result<()>;
+
+    /// Deletes at most `rows_max` pairs of source and id whose horizon has passed, and folds the
+    /// published tally. Answers how many pairs went.
+    ///
+    /// # Errors
+    /// Those of the database.
+    async fn sweep(&self, rows_max: u32) -> Result<u64>;
+}
