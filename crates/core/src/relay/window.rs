@@ -338,12 +338,18 @@ impl Window {
         }
     }
 
-    /// Forgets what is queued in lanes that `of` picks. Answers the lanes of what was forgotten.
-    pub(super) fn forget_queued(&mut self, of: impl Fn(Lane) -> bool) -> Vec<Lane> {
+    /// Forgets what is queued in lanes that `of` picks, but for rows whose outcome is unknown where
+    /// those are to be kept: their lane may not change hands. Answers the lanes of what was forgotten.
+    pub(super) fn forget_queued(
+        &mut self,
+        keep_unknown: bool,
+        of: impl Fn(Lane) -> bool,
+    ) -> Vec<Lane> {
         let seqs: Vec<i64> = self
             .entries
             .iter()
             .filter(|(_, entry)| entry.state == State::Queued && of(entry.lane))
+            .filter(|(_, entry)| !keep_unknown || entry.unknown == 0)
             .map(|(seq, _)| *seq)
             .collect();
         let mut lanes: Vec<Lane> = seqs.into_iter().filter_map(|seq| self.forget(seq)).collect();

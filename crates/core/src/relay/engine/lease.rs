@@ -114,7 +114,7 @@ impl Engine {
         self.parts.progress.lanes_taken(gained.len() as u64);
         self.parts.progress.lanes_left(lost.len() as u64);
         if !lost.is_empty() {
-            self.forget_queued(|lane| lost.contains(&lane));
+            self.forget_queued(false, |lane| lost.contains(&lane));
         }
         if !gained.is_empty() {
             self.looks.want();
@@ -139,7 +139,7 @@ impl Engine {
             self.lanes.vacate(*lane);
         }
         if !leaving.is_empty() {
-            self.forget_queued(|lane| leaving.contains(&lane));
+            self.forget_queued(true, |lane| leaving.contains(&lane));
         }
     }
 
@@ -149,7 +149,7 @@ impl Engine {
         if self.parts.clock.since_boot() < self.leases.valid_until {
             return false;
         }
-        self.forget_queued(|_| true);
+        self.forget_queued(false, |_| true);
         true
     }
 

@@ -221,7 +221,7 @@ impl Engine {
 
     fn stop(&mut self) {
         self.stop_by = Some(Instant::now() + self.parts.settings.stop_timeout);
-        self.forget_queued(|_| true);
+        self.forget_queued(true, |_| true);
     }
 
     fn has_stopped(&self, now: Instant) -> bool {
@@ -233,8 +233,8 @@ impl Engine {
         in_order || now >= stop_by
     }
 
-    fn forget_queued(&mut self, of: impl Fn(crate::lane::Lane) -> bool) {
-        for lane in self.window.forget_queued(of) {
+    fn forget_queued(&mut self, keep_unknown: bool, of: impl Fn(crate::lane::Lane) -> bool) {
+        for lane in self.window.forget_queued(keep_unknown, of) {
             self.lanes.forgot(lane, self.looks.begun);
         }
     }

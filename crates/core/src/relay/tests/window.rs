@@ -212,12 +212,12 @@ proptest! {
                     }
                 }
                 Event::LooksEnd => window.looks_ended(watcher.settled),
-                Event::Forget => drop(window.forget_queued(|_| true)),
+                Event::Forget => drop(window.forget_queued(false, |_| true)),
             }
             assert_eq!(window.in_flight(), watcher.in_flight.len());
         }
         // However it went: once everything is settled the window is empty, with nothing counted.
-        window.forget_queued(|_| true);
+        window.forget_queued(false, |_| true);
         for seq in std::mem::take(&mut watcher.in_flight) {
             window.confirmed(seq);
             watcher.judged.insert(seq, false);
