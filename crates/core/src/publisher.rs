@@ -64,7 +64,8 @@ pub trait Publisher: fmt::Debug + Send + Sync + 'static {
     /// out: what is still in a buffer must not leave later. The next publish connects anew.
     async fn reset(&self) {}
 
-    /// Flushes and closes. Nothing is published afterwards.
+    /// Flushes and closes; nothing is published afterwards. Called by whoever made the publisher, once
+    /// the relays that share it have stopped.
     async fn close(&self) {}
 }
 
@@ -79,10 +80,7 @@ pub struct PublisherLimits {
 
 impl Default for PublisherLimits {
     fn default() -> Self {
-        Self {
-            in_flight_max: 1_000,
-            body_bytes_max: usize::MAX,
-        }
+        Self { in_flight_max: 1_000, body_bytes_max: usize::MAX }
     }
 }
 
@@ -118,10 +116,7 @@ impl PublishError {
     /// A failure of `class`; `detail` is cleaned by [`clean_error`] and must not quote the body.
     #[must_use]
     pub fn new(class: PublishClass, detail: impl AsRef<str>) -> Self {
-        Self {
-            class,
-            detail: clean_error(detail.as_ref()),
-        }
+        Self { class, detail: clean_error(detail.as_ref()) }
     }
 
     /// Shorthand for a failure that no retry mends.
