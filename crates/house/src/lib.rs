@@ -22,7 +22,7 @@ pub struct File {
     pub text: String,
 }
 
-/// Folders that hold no file of ours.
+/// What is not ours, by name: git's own (a folder, in a worktree a file), builds, a trial's data.
 const NOT_OURS: [&str; 3] = [".git", "target", "sendoff-data"];
 
 /// Files whose words are not ours: licence texts and what cargo writes.
@@ -77,9 +77,12 @@ fn read_folder(root: &Path, folder: &Path, files: &mut Vec<File>) -> std::io::Re
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
         let kind = entry.file_type()?;
+        if NOT_OURS.contains(&name.as_str()) {
+            continue;
+        }
         if kind.is_dir() {
             // A build folder inside the repository has this mark of cargo's.
-            if !NOT_OURS.contains(&name.as_str()) && !path.join("CACHEDIR.TAG").exists() {
+            if !path.join("CACHEDIR.TAG").exists() {
                 read_folder(root, &path, files)?;
             }
         } else if kind.is_file()
