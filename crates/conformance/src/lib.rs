@@ -1,1 +1,6 @@
-//! crates/conformance
+//! What Sendoff's own tests stand on: one suite for every store, one for every publisher, and the
+//! private servers that tests start.
+//!
+//! What does not belong here: tests of one store or one publisher only; those live beside it.
+
+pub mod servers;
