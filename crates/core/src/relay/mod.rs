@@ -1,111 +1,195 @@
-//! The relay: claims committed messages, publishes them and settles them.
+//! The relay: looks for committed messages, publishes them and settles them.
+//!
+//! A relay leases lanes, reads their due rows ahead of the publisher with plain reads, publishes
+//! them with many in flight but one per key, and writes the verdicts behind. No row is locked and no
+//! transaction is open while a broker is asked. `docs/explanation/relay.md` tells the whole story.
+//!
+//! What reads what: [`RelaySettings`] and the pure parts (`window`, `lanes`, `breaker`, `backoff`)
+//! know nothing of time or tasks; `engine` is the loop that drives them; [`Report`], [`Readiness`]
+//! and [`Progress`] are what it tells its owner.
 
 mod backoff;
+mod breaker;
+mod engine;
+mod lanes;
+mod once;
 mod report;
 mod settings;
+mod window;
 
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
 pub use backoff::Backoff;
+pub use once::{Once, OnceEnd};
 pub use report::{Progress, Readiness, Report, ReportHook, Tally};
 pub use settings::{Hold, RelaySettings};
 
 use crate::error::Result;
 use crate::outbox::Wake;
 use crate::publisher::Publisher;
-use crate::store::{OutboxDesk, OutboxStore};
+use crate::store::{OutboxDesk, OutboxStore, RelayId};
 use crate::time::Clock;
 
-/// The relay.
-#[derive(Debug)]
-pub struct Relay;
+/// A relay from one store to one publisher.
+///
+/// Delivered at least once, in the order of each key (G2, G3); a relay that stalls, dies or wakes up
+/// late cannot settle what another owns by then (G6). Run as many relays on one store as you like:
+/// they share the lanes.
+///
+/// ```
+/// use std::sync::Arc;
+/// use sendoff_core::memory::{MemoryPublisher, MemoryStore};
+/// use sendoff_core::store::OutboxDesk;
+/// use sendoff_core::{Outbox, Relay};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = Arc::new(MemoryStore::new());
+/// let publisher = Arc::new(MemoryPublisher::new());
+/// let message = Outbox::new("shop").message("orders.placed").body("{}").build()?;
+/// store.send_all(std::slice::from_ref(&message)).await?;
+///
+/// let relay = Relay::builder(store.clone(), publisher.clone()).build()?;
+/// let once = relay.run_once(store, std::future::pending()).await?;
+/// assert_eq!(once.tally.settled, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a relay does nothing until it runs"]
+pub struct Relay {
+    pub(crate) parts: Parts,
+}
 
-/// Builds a relay.
-#[derive(Debug)]
-pub struct RelayBuilder;
+/// What an engine is made of.
+pub(crate) struct Parts {
+    pub(crate) id: RelayId,
+    pub(crate) store: Arc<dyn OutboxStore>,
+    pub(crate) publisher: Arc<dyn Publisher>,
+    pub(crate) settings: RelaySettings,
+    pub(crate) wake: Wake,
+    pub(crate) report: ReportHook,
+    pub(crate) clock: Clock,
+    pub(crate) readiness: Readiness,
+    pub(crate) progress: Progress,
+}
 
 impl Relay {
-    /// Begins a relay from a store to a publisher.
-    pub fn builder(_store: Arc<dyn OutboxStore>, _publisher: Arc<dyn Publisher>) -> RelayBuilder {
-        RelayBuilder
-    }
-    /// Whether it is ready; keep the handle before the relay runs.
-    #[must_use]
-    pub fn readiness(&self) -> Readiness {
-        Readiness::default()
-    }
-    /// How far it is; keep the handle before the relay runs.
-    #[must_use]
-    pub fn progress(&self) -> Progress {
-        Progress::default()
-    }
-    /// Runs until `stop` is done, then stops gracefully.
-    pub async fn run(self, _stop: impl Future<Output = ()> + Send) -> Tally {
-        Tally::default()
-    }
-    /// Runs until nothing due is pending.
-    ///
-    /// # Errors
-    /// Database.
-    pub async fn run_once(
-        self,
-        _desk: &dyn OutboxDesk,
-        _stop: impl Future<Output = ()> + Send,
-    ) -> Result<Once> {
-        Ok(Once {
-            end: OnceEnd::Drained,
-            tally: Tally::default(),
+    /// Begins a relay from `store` to `publisher`.
+    pub fn builder(store: Arc<dyn OutboxStore>, publisher: Arc<dyn Publisher>) -> RelayBuilder {
+        RelayBuilder(Parts {
+            id: RelayId::new(),
+            store,
+            publisher,
+            settings: RelaySettings::default(),
+            wake: Wake::new(),
+            report: Arc::new(|_| {}),
+            clock: Clock::system(),
+            readiness: Readiness::default(),
+            progress: Progress::default(),
         })
     }
-}
 
-/// How a run to the end ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Once {
-    /// How it ended.
-    pub end: OnceEnd,
-    /// What it did.
-    pub tally: Tally,
-}
+    /// The relay's id, as leases show it.
+    #[must_use]
+    pub fn id(&self) -> &RelayId {
+        &self.parts.id
+    }
 
-/// How a run to the end ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnceEnd {
-    /// Nothing due is pending, nothing is in quarantine.
-    Drained,
-    /// Nothing due is pending, but messages stand in quarantine.
-    Quarantined,
-    /// It was stopped (or its time was up) while due messages were pending.
-    GaveUp,
-}
+    /// Whether it is ready: a handle to keep while the relay runs.
+    #[must_use]
+    pub fn readiness(&self) -> Readiness {
+        self.parts.readiness.clone()
+    }
 
-impl RelayBuilder {
-    /// Settings.
+    /// How far it is: a handle to keep while the relay runs.
     #[must_use]
-    pub fn settings(self, _settings: RelaySettings) -> Self {
-        self
+    pub fn progress(&self) -> Progress {
+        self.parts.progress.clone()
     }
-    /// Wake.
-    #[must_use]
-    pub fn wake(self, _wake: Wake) -> Self {
-        self
+
+    /// Runs until `stop` is done, then stops gracefully: nothing new is begun, what is in flight is
+    /// waited for and settled (at most [`RelaySettings::stop_timeout`]), leases are given back.
+    ///
+    /// No row and no failure ends it: what it survives goes to the report hook. Dropping the future
+    /// is as safe as a crash: leases lapse, and what was in flight may be delivered again with the
+    /// same id.
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Tally {
+        engine::run(self.parts, stop).await
     }
-    /// Report hook.
-    #[must_use]
-    pub fn report(self, _hook: impl Fn(&Report) + Send + Sync + 'static) -> Self {
-        self
-    }
-    /// Clock.
-    #[must_use]
-    pub fn clock(self, _clock: Clock) -> Self {
-        self
-    }
-    /// Builds.
+
+    /// Runs until nothing due is pending in the whole store, or until `stop` is done.
+    ///
+    /// Waits for messages that retry, and for lanes whose owner has died, until their lease lapses.
     ///
     /// # Errors
-    /// Settings out of range.
+    /// Errors of the store that no retry mends, such as [`crate::ErrorKind::SchemaTooNew`].
+    pub async fn run_once(
+        self,
+        desk: Arc<dyn OutboxDesk>,
+        stop: impl Future<Output = ()> + Send,
+    ) -> Result<Once> {
+        once::run_once(self.parts, desk, stop).await
+    }
+}
+
+impl fmt::Debug for Relay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Relay")
+            .field("id", &self.parts.id)
+            .field("from", &self.parts.store.address())
+            .field("to", &self.parts.publisher.address())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Builds a [`Relay`].
+#[must_use = "a relay is built by `build`"]
+pub struct RelayBuilder(Parts);
+
+impl RelayBuilder {
+    /// Settings other than the defaults.
+    pub fn settings(mut self, settings: RelaySettings) -> Self {
+        self.0.settings = settings;
+        self
+    }
+
+    /// The wake-up that senders in this process call after their commits.
+    pub fn wake(mut self, wake: Wake) -> Self {
+        self.0.wake = wake;
+        self
+    }
+
+    /// Takes what the relay reports. It must not block for long.
+    pub fn report(mut self, hook: impl Fn(&Report) + Send + Sync + 'static) -> Self {
+        self.0.report = Arc::new(hook);
+        self
+    }
+
+    /// A clock that a test turns.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.0.clock = clock;
+        self
+    }
+
+    /// Checks the settings and gives the relay.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Invalid`] names the setting that is out of range.
     pub fn build(self) -> Result<Relay> {
-        Ok(Relay)
+        self.0.settings.check()?;
+        Ok(Relay { parts: self.0 })
+    }
+}
+
+impl fmt::Debug for RelayBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RelayBuilder")
+            .field("settings", &self.0.settings)
+            .finish_non_exhaustive()
     }
 }

@@ -96,14 +96,31 @@ macro_rules! progress {
                 Tally { $($name: self.0.$name.load(Ordering::Relaxed)),* }
             }
 
-            $(
-                #[allow(dead_code, reason = "one adder for each counter; gauges use `set` only")]
-                pub(crate) fn $name(&self, by: u64) {
-                    self.0.$name.fetch_add(by, Ordering::Relaxed);
-                }
-            )*
         }
     };
+}
+
+macro_rules! adders {
+    ($($name:ident),* $(,)?) => {
+        impl Progress {
+            $(pub(crate) fn $name(&self, by: u64) {
+                self.0.$name.fetch_add(by, Ordering::Relaxed);
+            })*
+
+            /// Sets what counts "now".
+            pub(crate) fn gauge(&self, rows: u64, bytes: u64, in_flight: u64, lanes: u64) {
+                self.0.window_rows.store(rows, Ordering::Relaxed);
+                self.0.window_bytes.store(bytes, Ordering::Relaxed);
+                self.0.in_flight.store(in_flight, Ordering::Relaxed);
+                self.0.lanes_owned.store(lanes, Ordering::Relaxed);
+            }
+        }
+    };
+}
+
+adders! {
+    read, begun, confirmed, settled, failed, unknown, quarantined, held, fenced, lanes_taken,
+    lanes_left, looks, settlements,
 }
 
 progress! {

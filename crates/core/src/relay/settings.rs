@@ -19,7 +19,7 @@ pub struct RelaySettings {
     pub in_flight_max: usize,
     /// The most rows held in memory, in flight ones included. Default 8,000.
     pub window_rows: usize,
-    /// The most bytes of bodies and headers held in memory; one body may be larger. Default 64 MiB.
+    /// The most bytes of bodies and headers held in memory; one body may be larger. Default 32 MiB.
     pub window_bytes: usize,
     /// The most verdicts in one settlement. Default 1,000.
     pub settle_rows_max: usize,
@@ -49,7 +49,7 @@ impl Default for RelaySettings {
             poll: Duration::from_millis(200),
             in_flight_max: 2_000,
             window_rows: 8_000,
-            window_bytes: 64 << 20,
+            window_bytes: 32 << 20,
             settle_rows_max: 1_000,
             backoff: Backoff::default(),
             attempts_max: None,

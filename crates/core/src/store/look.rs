@@ -19,6 +19,9 @@ pub struct Look {
     pub ready: bool,
     /// Whether to read waiting rows whose time has come.
     pub waiting: bool,
+    /// It may walk far and take long: the store runs it beside the others, so that none waits for
+    /// it.
+    pub background: bool,
     /// Seqs that the relay has already.
     pub known: Vec<i64>,
     /// At most this many rows of each kind.
@@ -81,8 +84,21 @@ pub struct Row {
     pub attempts: u32,
     /// It failed before, so it is what its key's followers wait for.
     pub blocker: bool,
+    /// It was given as a waiting row, by its time.
+    pub waiting: bool,
     /// What it says.
     pub content: Content,
+}
+
+impl Row {
+    /// The row without what it says.
+    pub(crate) fn place(&self) -> Self {
+        Self {
+            key: None,
+            content: Content::Blocked,
+            ..*self
+        }
+    }
 }
 
 /// What a row says.

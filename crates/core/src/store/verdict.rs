@@ -50,7 +50,8 @@ pub enum Outcome {
         /// Whether the key's later rows are held.
         holds: bool,
     },
-    /// Held behind an earlier row of its key.
+    /// Held behind an earlier row of its key, where that one is still a blocker when this is
+    /// written; otherwise nothing changes and the row is found again.
     Held,
 }
 

@@ -1,0 +1,414 @@
+//! Looks: when to read, from where, and what to make of the rows.
+//!
+//! The front look serves what was just sent. While little lies between floor and position it reads
+//! from the floor, so that it sees transactions that commit late at once; with a backlog it reads
+//! on from the position. The back look runs beside it: from the floors while there is a backlog,
+//! and every few seconds, as well as when lanes were taken, from 0, where the floor is not believed.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Engine, Event, STORE_WAITS};
+use crate::error::Result;
+use crate::lane::Lane;
+use crate::relay::lanes::Looked;
+use crate::relay::window::{Offer, Offered};
+use crate::store::{Content, LaneLook, Look, QuarantineReason, Row, Sight};
+
+/// So far may the positions be above the floors for the front look to read from the floors.
+const FROM_FLOOR_SEQS: i64 = 8_192;
+/// The back look from the floors, and from 0, at most this often; more seldom where it takes long.
+const BACK_EVERY: Duration = Duration::from_millis(100);
+const FULL_EVERY: Duration = Duration::from_secs(3);
+/// A back look may take up to this share of the time: 1/20.
+const BACK_SHARE: u32 = 20;
+const BACK_ROWS_MAX: usize = 1_024;
+/// The fewest rows of one lane that a look asks for.
+const LANE_ROWS_MIN: usize = 16;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    Front,
+    Back,
+}
+
+pub(super) struct Looks {
+    /// Looks begun since the start: their numbers.
+    pub(super) begun: u64,
+    front: Option<u64>,
+    back: Option<u64>,
+    wanted: bool,
+    /// Rows were refused since their key had just failed: look again once that is settled.
+    refused: bool,
+    pub(super) failures: u32,
+    not_before: Instant,
+    next_poll: Instant,
+    next_waiting: Instant,
+    next_back: Instant,
+    next_full: Instant,
+    /// Bytes promised to looks that are under way.
+    promised: usize,
+    /// Lanes that were left out of the last front look since too much of them is queued.
+    capped: Vec<Lane>,
+}
+
+/// A look that has ended.
+pub(super) struct Done {
+    slot: Slot,
+    number: u64,
+    full: bool,
+    /// Lane, epoch and where it was read from.
+    from: Vec<(Lane, i64, i64)>,
+    bytes_max: usize,
+    at: Duration,
+    took: Duration,
+    result: Result<Sight>,
+}
+
+impl Looks {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            begun: 0,
+            front: None,
+            back: None,
+            wanted: true,
+            refused: false,
+            failures: 0,
+            not_before: now,
+            next_poll: now,
+            next_waiting: now,
+            next_back: now,
+            next_full: now + FULL_EVERY,
+            promised: 0,
+            capped: Vec::new(),
+        }
+    }
+
+    pub(super) fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    pub(super) fn want_if_refused(&mut self) {
+        self.wanted |= std::mem::take(&mut self.refused);
+    }
+
+    /// The number up to which every look has ended.
+    pub(super) fn ended(&self) -> u64 {
+        match (self.front, self.back) {
+            (Some(one), Some(other)) => one.min(other) - 1,
+            (Some(one), None) | (None, Some(one)) => one - 1,
+            (None, None) => self.begun,
+        }
+    }
+
+    pub(super) fn waiting_in(&mut self, now: Instant, after: Duration) {
+        self.next_waiting = self.next_waiting.min(now + after);
+    }
+
+    pub(super) fn deadline(&self, stopping: bool) -> Option<Instant> {
+        if stopping {
+            return None;
+        }
+        let front = self.next_poll.min(self.next_waiting).max(self.not_before);
+        match (self.front, self.back) {
+            (None, None) => Some(front.min(self.next_full)),
+            (None, Some(_)) => Some(front),
+            (Some(_), None) => Some(self.next_full),
+            (Some(_), Some(_)) => None,
+        }
+    }
+}
+
+impl Engine {
+    pub(super) fn begin_looks(&mut self, now: Instant) {
+        if self.stop_by.is_some() || self.lanes.len() == 0 || now < self.looks.not_before {
+            return;
+        }
+        if self.parts.clock.since_boot() >= self.leases.valid_until {
+            return;
+        }
+        self.begin_front_look(now);
+        self.begin_back_look(now);
+    }
+
+    fn begin_front_look(&mut self, now: Instant) {
+        let uncapped = |lane: &Lane| self.window.queued_in(*lane) <= self.lane_cap() / 2;
+        let wanted = self.looks.wanted
+            || now >= self.looks.next_poll
+            || now >= self.looks.next_waiting
+            || self.looks.capped.iter().any(uncapped);
+        if self.looks.front.is_some() || !wanted || !self.has_room(2) {
+            return;
+        }
+        let from_floor = self
+            .lanes
+            .iter()
+            .all(|(_, owned)| owned.position - owned.floor <= FROM_FLOOR_SEQS);
+        let cap = self.lane_cap();
+        let (from, capped): (Vec<_>, Vec<_>) = self
+            .lanes
+            .iter()
+            .filter(|(_, owned)| !owned.vacating)
+            .map(|(lane, owned)| {
+                (
+                    lane,
+                    owned.epoch,
+                    if from_floor {
+                        owned.floor
+                    } else {
+                        owned.position
+                    },
+                )
+            })
+            .partition(|(lane, _, _)| self.window.queued_in(*lane) < cap);
+        self.looks.capped = capped.into_iter().map(|(lane, _, _)| lane).collect();
+        self.looks.wanted = false;
+        let rows_max = self.parts.settings.window_rows - self.window.rows();
+        let waiting = now >= self.looks.next_waiting || now >= self.looks.next_poll;
+        self.looks.next_poll = now + self.poll_interval();
+        if waiting {
+            self.looks.next_waiting = self.looks.next_poll;
+        }
+        if from_floor {
+            self.looks.next_back = now + BACK_EVERY;
+        }
+        let look = Look {
+            ready: true,
+            waiting,
+            rows_max,
+            ..Look::default()
+        };
+        self.begin_look(Slot::Front, from, look, from_floor);
+    }
+
+    fn begin_back_look(&mut self, now: Instant) {
+        let fresh = self
+            .lanes
+            .iter()
+            .any(|(_, owned)| owned.fresh && !owned.vacating);
+        let full = fresh || now >= self.looks.next_full;
+        if self.looks.back.is_some() || !(full || now >= self.looks.next_back) || !self.has_room(1)
+        {
+            return;
+        }
+        let from = self
+            .lanes
+            .iter()
+            .filter(|(_, owned)| !owned.vacating)
+            .map(|(lane, owned)| (lane, owned.epoch, if full { 0 } else { owned.floor }))
+            .collect();
+        let rows_max = BACK_ROWS_MAX.min(
+            self.parts
+                .settings
+                .window_rows
+                .saturating_sub(self.window.rows()),
+        );
+        let look = Look {
+            ready: true,
+            background: true,
+            rows_max,
+            ..Look::default()
+        };
+        self.begin_look(Slot::Back, from, look, true);
+    }
+
+    fn begin_look(
+        &mut self,
+        slot: Slot,
+        from: Vec<(Lane, i64, i64)>,
+        mut look: Look,
+        all_known: bool,
+    ) {
+        if from.is_empty() || look.rows_max == 0 {
+            return;
+        }
+        self.looks.begun += 1;
+        let number = self.looks.begun;
+        *match slot {
+            Slot::Front => &mut self.looks.front,
+            Slot::Back => &mut self.looks.back,
+        } = Some(number);
+        look.lane_rows_max = (look.rows_max / from.len()).max(LANE_ROWS_MIN);
+        let free = self
+            .parts
+            .settings
+            .window_bytes
+            .saturating_sub(self.bytes_taken());
+        // The back look leaves most of the room to the front look.
+        look.bytes_max = if slot == Slot::Back { free / 4 } else { free };
+        self.looks.promised += look.bytes_max;
+        look.known = self.window.known(all_known);
+        look.lanes = from
+            .iter()
+            .map(|(lane, _, after)| LaneLook {
+                lane: *lane,
+                after: *after,
+            })
+            .collect();
+        let bytes_max = look.bytes_max;
+        let full = from.iter().all(|(_, _, after)| *after == 0);
+        let store = self.parts.store.clone();
+        let at = self.parts.clock.since_boot();
+        self.parts.progress.looks(1);
+        self.tasks.spawn(async move {
+            let begun = Instant::now();
+            let result = store.look(&look).await;
+            let took = begun.elapsed();
+            Event::Looked(Done {
+                slot,
+                number,
+                full,
+                from,
+                bytes_max,
+                at,
+                took,
+                result,
+            })
+        });
+    }
+
+    pub(super) fn on_looked(&mut self, done: Done, now: Instant) {
+        self.looks.promised -= done.bytes_max;
+        *match done.slot {
+            Slot::Front => &mut self.looks.front,
+            Slot::Back => &mut self.looks.back,
+        } = None;
+        if done.slot == Slot::Back {
+            let pause = done.took * BACK_SHARE;
+            self.looks.next_back = now + pause.max(BACK_EVERY);
+            if done.full {
+                self.looks.next_full = now + pause.max(FULL_EVERY);
+            }
+        }
+        match done.result {
+            Err(error) => {
+                self.looks.failures += 1;
+                self.looks.wanted = true;
+                self.looks.not_before = now + STORE_WAITS.wait_with_jitter(self.looks.failures);
+                self.store_failed(error);
+            }
+            Ok(sight) => {
+                self.looks.failures = 0;
+                self.store_answered();
+                self.looks.wanted |= sight.truncated;
+                if let Some(after) = sight.next_due_in {
+                    self.looks.waiting_in(now, after);
+                }
+                self.take_rows(sight, done.number, &done.from, done.at);
+            }
+        }
+        self.window.looks_ended(self.looks.ended());
+    }
+
+    fn take_rows(
+        &mut self,
+        mut sight: Sight,
+        number: u64,
+        from: &[(Lane, i64, i64)],
+        at: Duration,
+    ) {
+        // A lane that changed hands while the look ran shows rows as they were under another owner.
+        let still: Vec<(Lane, i64)> = from
+            .iter()
+            .filter(|(lane, epoch, _)| {
+                self.lanes
+                    .get(*lane)
+                    .is_some_and(|owned| owned.epoch == *epoch && !owned.vacating)
+            })
+            .map(|(lane, _, after)| (*lane, *after))
+            .collect();
+        let lanes: std::collections::BTreeMap<Lane, i64> = still.iter().copied().collect();
+        sight.rows.retain(|row| lanes.contains_key(&row.lane));
+        self.parts.progress.read(sight.rows.len() as u64);
+        // The rows are needed twice: their places for the floors, what they say for the window.
+        let rows = std::mem::take(&mut sight.rows);
+        sight.rows = rows
+            .iter()
+            .filter(|row| !row.waiting)
+            .map(Row::place)
+            .collect();
+        for row in rows {
+            self.take_row(row);
+        }
+        let lowest = self.window.lowest();
+        self.lanes.looked(
+            &Looked {
+                number,
+                from: &still,
+                sight: &sight,
+                at,
+            },
+            &lowest,
+        );
+    }
+
+    fn take_row(&mut self, row: Row) {
+        let Some(owned) = self.lanes.get(row.lane) else {
+            return;
+        };
+        let (seq, lane, epoch) = (row.seq, row.lane, owned.epoch);
+        let attempts = row.attempts;
+        let (message, trouble) = match row.content {
+            Content::Message(message) => match self.refusal(&message) {
+                None => (Some(message), None),
+                Some((reason, error)) => (None, Some(Some((reason, error, Some(message))))),
+            },
+            Content::Undecodable(error) => (
+                None,
+                Some(Some((QuarantineReason::Undecodable, error, None))),
+            ),
+            Content::Blocked => (None, Some(None)),
+        };
+        let offered = self.window.offer(Offer {
+            seq,
+            lane,
+            epoch,
+            key: row.key,
+            attempts,
+            blocker: row.blocker,
+            waiting: row.waiting,
+            message,
+        });
+        match (offered, trouble) {
+            (Offered::Refused, _) => {
+                self.looks.refused = true;
+                self.lanes.forgot(lane, self.looks.begun);
+            }
+            (Offered::Taken, Some(Some((reason, error, message)))) => {
+                self.quarantine_unpublished(seq, reason, &error, message);
+            }
+            (Offered::Taken, Some(None)) => self.hold(seq),
+            (Offered::Taken, None) | (Offered::Known, _) => {}
+        }
+    }
+
+    /// Queued rows of one lane above which it is not read on, so that one hot lane does not fill
+    /// the window. A store with one lane has the window for it.
+    fn lane_cap(&self) -> usize {
+        let window = self.parts.settings.window_rows;
+        if self.lanes.len() <= 1 {
+            window
+        } else {
+            (window / 8).max(LANE_ROWS_MIN)
+        }
+    }
+
+    /// Whether less than `1 / share` of the rows and of the bytes is taken.
+    fn has_room(&self, share: usize) -> bool {
+        self.window.rows() < self.parts.settings.window_rows / share
+            && self.bytes_taken() < self.parts.settings.window_bytes / share
+    }
+
+    fn bytes_taken(&self) -> usize {
+        self.window.bytes() + self.looks.promised
+    }
+
+    /// With jitter, so that relays do not poll in step.
+    fn poll_interval(&self) -> Duration {
+        self.parts
+            .settings
+            .poll
+            .mul_f64(0.8 + 0.2 * fastrand::f64())
+    }
+}

@@ -1,0 +1,256 @@
+//! The loop: one task that owns the relay's whole state and waits for the next thing to happen.
+//!
+//! Calls to the store run as tasks of their own, at most one of each kind (front look, back look,
+//! settlement, lease, sweep), so that rows are decoded beside the loop; publishes are futures of
+//! the loop. Nothing is locked, since nothing is shared.
+
+mod judge;
+mod lease;
+mod look;
+mod publish;
+mod settle;
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::relay::backoff::Backoff;
+use crate::relay::breaker::Breaker;
+use crate::relay::lanes::Lanes;
+use crate::relay::report::{Report, Tally};
+use crate::relay::window::Window;
+use crate::relay::{Parts, Progress};
+use crate::store::{LeaseGrant, Settled};
+
+/// Waits after a failed call to the store.
+const STORE_WAITS: Backoff = Backoff {
+    first: Duration::from_millis(50),
+    max: Duration::from_secs(1),
+};
+
+/// So many results of publishes are taken before the loop looks around again.
+const RESULTS_AT_ONCE: usize = 256;
+
+/// Something that a task of the engine's came back with.
+enum Event {
+    Looked(look::Done),
+    Settled(Vec<judge::Judged>, Result<Settled>),
+    Leased(Duration, Result<LeaseGrant>),
+    Swept(Result<u64>),
+    Reset,
+}
+
+pub(super) struct Engine {
+    parts: Parts,
+    lanes: Lanes,
+    window: Window,
+    breaker: Breaker,
+    verdicts: VecDeque<judge::Judged>,
+    publishes: FuturesUnordered<BoxFuture<'static, publish::Ended>>,
+    tasks: JoinSet<Event>,
+    looks: look::Looks,
+    settles: settle::Settles,
+    leases: lease::Leases,
+    publishing: publish::Publishing,
+    /// When a graceful stop has to end.
+    stop_by: Option<Instant>,
+}
+
+/// Runs an engine until `stop` is done and everything is in order, or its time is up.
+pub(super) async fn run(parts: Parts, stop: impl Future<Output = ()> + Send) -> Tally {
+    let progress: Progress = parts.progress.clone();
+    let readiness = parts.readiness.clone();
+    let wake = parts.wake.clone();
+    readiness.set(true);
+    let listener = Listener::spawn(&parts);
+    let mut engine = Engine::new(parts);
+    let mut stop = pin!(stop.fuse());
+    loop {
+        let now = Instant::now();
+        engine.begin_what_can_begin(now);
+        if engine.has_stopped(now) {
+            break;
+        }
+        let wait_until = engine.next_deadline(now);
+        tokio::select! {
+            biased;
+            () = &mut stop, if engine.stop_by.is_none() => engine.stop(),
+            Some(ended) = engine.tasks.join_next() => engine.on_task(ended),
+            Some(ended) = engine.publishes.next() => engine.on_publishes(ended),
+            () = wake.woken(), if engine.stop_by.is_none() => engine.looks.want(),
+            () = tokio::time::sleep_until(wait_until) => {}
+        }
+    }
+    drop(listener);
+    engine.leave().await;
+    readiness.set(false);
+    progress.tally()
+}
+
+/// Turns the store's news into wake-ups. Ends with the relay.
+struct Listener(tokio::task::JoinHandle<()>);
+
+impl Listener {
+    fn spawn(parts: &Parts) -> Self {
+        let store = parts.store.clone();
+        let wake = parts.wake.clone();
+        Self(tokio::spawn(async move {
+            let mut failures = 0;
+            loop {
+                match store.news().await {
+                    Ok(()) => {
+                        failures = 0;
+                        wake.wake();
+                    }
+                    Err(error) => {
+                        // The poll finds what a lost hint does not; the looks report the database.
+                        failures += 1;
+                        tracing::debug!(%error, "listening for news failed; polling goes on");
+                        tokio::time::sleep(STORE_WAITS.wait_with_jitter(failures)).await;
+                    }
+                }
+            }
+        }))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Engine {
+    fn new(parts: Parts) -> Self {
+        let now = Instant::now();
+        Self {
+            looks: look::Looks::new(now),
+            settles: settle::Settles::new(now),
+            leases: lease::Leases::new(now),
+            publishing: publish::Publishing::default(),
+            parts,
+            lanes: Lanes::default(),
+            window: Window::default(),
+            breaker: Breaker::default(),
+            verdicts: VecDeque::new(),
+            publishes: FuturesUnordered::new(),
+            tasks: JoinSet::new(),
+            stop_by: None,
+        }
+    }
+
+    fn begin_what_can_begin(&mut self, now: Instant) {
+        self.begin_lease(now);
+        self.begin_settle(now);
+        self.begin_publishes(now);
+        self.begin_looks(now);
+        let progress = &self.parts.progress;
+        progress.gauge(
+            self.window.rows() as u64,
+            self.window.bytes() as u64,
+            self.window.in_flight() as u64,
+            self.lanes.len() as u64,
+        );
+    }
+
+    fn next_deadline(&self, now: Instant) -> Instant {
+        let far = now + Duration::from_secs(60);
+        [
+            self.leases.deadline(),
+            self.settles.deadline(!self.verdicts.is_empty()),
+            self.looks.deadline(self.stop_by.is_some()),
+            self.publishing_deadline(now),
+            self.stop_by,
+        ]
+        .into_iter()
+        .flatten()
+        .fold(far, Instant::min)
+    }
+
+    fn on_task(&mut self, ended: Result<Event, tokio::task::JoinError>) {
+        let now = Instant::now();
+        match ended {
+            Ok(Event::Looked(done)) => self.on_looked(done, now),
+            Ok(Event::Settled(batch, result)) => self.on_settled(batch, result, now),
+            Ok(Event::Leased(asked_at, result)) => self.on_leased(asked_at, result, now),
+            Ok(Event::Swept(result)) => self.on_swept(&result, now),
+            Ok(Event::Reset) => self.publishing.resetting = false,
+            Err(error) => self.on_panic(&error, now),
+        }
+    }
+
+    /// A call to the store panicked. The relay begins anew with what the store says: nothing that
+    /// was not settled is lost, some of it may be published again.
+    fn on_panic(&mut self, error: &tokio::task::JoinError, now: Instant) {
+        self.store_failed(
+            Error::new(ErrorKind::Unexpected, "calling the store")
+                .subject(self.parts.store.address())
+                .detail(format!("the call ended without an answer: {error}")),
+        );
+        self.tasks = JoinSet::new();
+        self.publishes = FuturesUnordered::new();
+        self.window = Window::default();
+        self.lanes = Lanes::default();
+        self.verdicts = VecDeque::new();
+        self.looks = look::Looks::new(now);
+        self.settles = settle::Settles::new(now);
+        self.leases = lease::Leases::new(now + STORE_WAITS.first);
+        self.publishing = publish::Publishing::default();
+    }
+
+    fn on_publishes(&mut self, first: publish::Ended) {
+        let mut next = Some(first);
+        for _ in 0..RESULTS_AT_ONCE {
+            let Some(ended) = next else { break };
+            self.on_published(ended);
+            next = self.publishes.next().now_or_never().flatten();
+        }
+        if let Some(ended) = next {
+            self.on_published(ended);
+        }
+    }
+
+    fn stop(&mut self) {
+        self.stop_by = Some(Instant::now() + self.parts.settings.stop_timeout);
+        self.forget_queued(|_| true);
+    }
+
+    fn has_stopped(&self, now: Instant) -> bool {
+        let Some(stop_by) = self.stop_by else {
+            return false;
+        };
+        let in_order =
+            self.publishes.is_empty() && self.verdicts.is_empty() && !self.settles.running;
+        in_order || now >= stop_by
+    }
+
+    fn forget_queued(&mut self, of: impl Fn(crate::lane::Lane) -> bool) {
+        for lane in self.window.forget_queued(of) {
+            self.lanes.forgot(lane, self.looks.begun);
+        }
+    }
+
+    fn report(&self, report: &Report) {
+        (self.parts.report)(report);
+    }
+
+    fn store_failed(&self, error: Error) {
+        self.parts.readiness.set(false);
+        self.report(&Report::StoreFailed(error));
+    }
+
+    /// The store answered; the relay is ready if nothing else of it is failing.
+    fn store_answered(&self) {
+        if self.looks.failures == 0 && self.settles.failures == 0 && self.leases.failures == 0 {
+            self.parts.readiness.set(true);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Publishes: what begins, and what each result means.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Engine, Event};
+use crate::message::Message;
+use crate::publisher::{PublishClass, PublishError};
+use crate::relay::breaker::Allows;
+use crate::relay::report::Report;
+
+/// A message that was alone in flight at so many connection losses counts as the cause.
+const ALONE_LOSSES_MAX: u32 = 3;
+
+#[derive(Debug, Default)]
+pub(super) struct Publishing {
+    /// The publisher is discarding its connection.
+    pub(super) resetting: bool,
+    /// How many publishes the target has confirmed.
+    confirmed: u64,
+}
+
+/// A publish that has ended.
+pub(super) struct Ended {
+    seq: i64,
+    /// How many had been confirmed when it began.
+    confirmed_before: u64,
+    result: Result<(), PublishError>,
+}
+
+impl Engine {
+    pub(super) fn begin_publishes(&mut self, now: Instant) {
+        if self.publishing.resetting || self.stop_by.is_some() {
+            return;
+        }
+        let target_max = self.parts.publisher.limits().in_flight_max;
+        let in_flight_max = match self.breaker.allows(now) {
+            Allows::All => self.parts.settings.in_flight_max.min(target_max).max(1),
+            Allows::One => 1,
+            Allows::NoneBefore(_) => return,
+        };
+        while self.window.in_flight() < in_flight_max {
+            // Before each publish: a process that was stopped for a while wakes up right here.
+            let left = self
+                .leases
+                .valid_until
+                .saturating_sub(self.parts.clock.since_boot());
+            if left.is_zero() {
+                self.lapsed();
+                return;
+            }
+            let Some((seq, message)) = self.window.next() else {
+                return;
+            };
+            self.begin_publish(seq, message, left.min(self.parts.settings.publish_timeout));
+        }
+    }
+
+    fn begin_publish(&mut self, seq: i64, message: Arc<Message>, timeout: Duration) {
+        let publisher = Arc::clone(&self.parts.publisher);
+        let confirmed_before = self.publishing.confirmed;
+        self.parts.progress.begun(1);
+        self.publishes.push(Box::pin(async move {
+            let result = match tokio::time::timeout(timeout, publisher.publish(&message)).await {
+                Ok(result) => result,
+                Err(_) => Err(PublishError::new(
+                    PublishClass::TimedOut,
+                    format!("no answer within {timeout:?}; whether it arrived is unknown"),
+                )),
+            };
+            Ended {
+                seq,
+                confirmed_before,
+                result,
+            }
+        }));
+    }
+
+    /// When a wait for the target ends, where there is something to publish.
+    pub(super) fn publishing_deadline(&self, now: Instant) -> Option<Instant> {
+        match self.breaker.allows(now) {
+            Allows::NoneBefore(until) => Some(until),
+            Allows::All | Allows::One => None,
+        }
+    }
+
+    pub(super) fn on_published(&mut self, ended: Ended) {
+        let Ended {
+            seq,
+            confirmed_before,
+            result,
+        } = ended;
+        let Some(entry) = self.window.get(seq) else {
+            return;
+        };
+        let alone = self.window.in_flight() == 1;
+        let worn_out = alone && entry.alone_losses + 1 >= ALONE_LOSSES_MAX;
+        match result {
+            Ok(()) => self.on_confirmed(seq),
+            Err(error) => match error.class() {
+                PublishClass::Permanent => self.quarantine(seq, &error),
+                PublishClass::Failed => self.own_failure(seq, error),
+                PublishClass::Unreachable => {
+                    self.target_down(None, error);
+                    self.put_back(seq, false, false);
+                }
+                PublishClass::Throttled { wait } => {
+                    self.target_down(Some(wait), error);
+                    self.put_back(seq, false, false);
+                }
+                PublishClass::Lost => {
+                    self.parts.progress.unknown(1);
+                    if worn_out {
+                        self.own_failure(seq, error);
+                    } else {
+                        self.target_down(None, error);
+                        self.put_back(seq, true, alone);
+                    }
+                }
+                PublishClass::TimedOut => {
+                    self.parts.progress.unknown(1);
+                    // What the client still has buffered must not leave later.
+                    self.begin_reset();
+                    let others_went = self.publishing.confirmed > confirmed_before;
+                    if others_went || worn_out {
+                        self.own_failure(seq, error);
+                    } else {
+                        self.target_down(None, error);
+                        self.put_back(seq, true, alone);
+                    }
+                }
+            },
+        }
+    }
+
+    fn on_confirmed(&mut self, seq: i64) {
+        self.publishing.confirmed += 1;
+        self.parts.progress.confirmed(1);
+        if self.breaker.confirmed() {
+            self.report(&Report::TargetUp {
+                target: self.parts.publisher.address().to_owned(),
+            });
+        }
+        self.judge_published(seq);
+    }
+
+    fn target_down(&mut self, asked: Option<Duration>, error: PublishError) {
+        if self.breaker.failed(Instant::now(), asked, fastrand::f64()) {
+            let target = self.parts.publisher.address().to_owned();
+            self.report(&Report::TargetDown { target, error });
+        }
+    }
+
+    /// Back to the head of its key, unless this relay may not publish it any more.
+    fn put_back(&mut self, seq: i64, unknown: bool, alone: bool) {
+        self.window.back(seq, unknown, alone);
+        let Some(entry) = self.window.get(seq) else {
+            return;
+        };
+        let (lane, epoch) = (entry.lane, entry.epoch);
+        let still_ours = self
+            .lanes
+            .get(lane)
+            .is_some_and(|owned| owned.epoch == epoch && (!owned.vacating || entry.unknown > 0));
+        if self.stop_by.is_some() && entry.unknown > 0 {
+            // It stays remembered, so that its lane is not given back before the lease ends.
+            return;
+        }
+        if (!still_ours || self.stop_by.is_some())
+            && let Some(lane) = self.window.forget(seq)
+        {
+            self.lanes.forgot(lane, self.looks.begun);
+        }
+    }
+
+    fn begin_reset(&mut self) {
+        if !self.publishing.resetting {
+            self.publishing.resetting = true;
+            let publisher = Arc::clone(&self.parts.publisher);
+            self.tasks.spawn(async move {
+                publisher.reset().await;
+                Event::Reset
+            });
+        }
+    }
+}

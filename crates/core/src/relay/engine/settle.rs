@@ -1,0 +1,141 @@
+//! Settling behind: verdicts are gathered for a moment and written together, one settlement at a
+//! time. A settlement that failed is written again until it is done; that is harmless.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::judge::Judged;
+use super::{Engine, Event, STORE_WAITS};
+use crate::error::{Result, Retry};
+use crate::relay::report::Report;
+use crate::store::{Outcome, Settled, Verdict};
+
+/// Verdicts wait for company this long at most. What waits here is delivered again after a crash.
+const GATHER: Duration = Duration::from_millis(3);
+
+/// So often a conflict is tried again at once.
+const CONFLICTS_AT_ONCE: u32 = 5;
+
+pub(super) struct Settles {
+    pub(super) running: bool,
+    pub(super) failures: u32,
+    not_before: Instant,
+    first_judged: Option<Instant>,
+}
+
+impl Settles {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            running: false,
+            failures: 0,
+            not_before: now,
+            first_judged: None,
+        }
+    }
+
+    pub(super) fn judged(&mut self) {
+        self.first_judged.get_or_insert_with(Instant::now);
+    }
+
+    pub(super) fn deadline(&self, any: bool) -> Option<Instant> {
+        let due = self.first_judged.filter(|_| any && !self.running)? + GATHER;
+        Some(due.max(self.not_before))
+    }
+}
+
+impl Engine {
+    pub(super) fn begin_settle(&mut self, now: Instant) {
+        if self.settles.running || self.verdicts.is_empty() || now < self.settles.not_before {
+            return;
+        }
+        let rows_max = self.parts.settings.settle_rows_max;
+        let gathered = self
+            .settles
+            .first_judged
+            .is_none_or(|first| now >= first + GATHER);
+        if self.verdicts.len() < rows_max && !gathered && self.stop_by.is_none() {
+            return;
+        }
+        let batch: Vec<Judged> = self
+            .verdicts
+            .drain(..rows_max.min(self.verdicts.len()))
+            .collect();
+        self.settles.running = true;
+        self.settles.first_judged = (!self.verdicts.is_empty()).then_some(now);
+        let store = self.parts.store.clone();
+        let relay = self.parts.id.clone();
+        self.parts.progress.settlements(1);
+        self.tasks.spawn(async move {
+            let verdicts: Vec<Verdict> =
+                batch.iter().map(|judged| judged.verdict.clone()).collect();
+            let result = store.settle(&relay, &verdicts).await;
+            Event::Settled(batch, result)
+        });
+    }
+
+    pub(super) fn on_settled(&mut self, batch: Vec<Judged>, result: Result<Settled>, now: Instant) {
+        self.settles.running = false;
+        match result {
+            Err(error) => {
+                self.settles.failures += 1;
+                let at_once =
+                    error.retry() == Retry::Now && self.settles.failures <= CONFLICTS_AT_ONCE;
+                if !at_once {
+                    self.settles.not_before =
+                        now + STORE_WAITS.wait_with_jitter(self.settles.failures);
+                    self.store_failed(error);
+                }
+                // In the same order, before what was judged since.
+                for judged in batch.into_iter().rev() {
+                    self.verdicts.push_front(judged);
+                }
+                self.settles.first_judged = Some(now);
+            }
+            Ok(settled) => {
+                self.settles.failures = 0;
+                self.store_answered();
+                self.record(batch, &settled, now);
+                self.window.looks_ended(self.looks.ended());
+            }
+        }
+    }
+
+    fn record(&mut self, batch: Vec<Judged>, settled: &Settled, now: Instant) {
+        let begun = self.looks.begun;
+        for Judged { verdict, report } in batch {
+            let fenced = !settled.fenced.is_empty() && settled.fenced.contains(&verdict.seq);
+            match &verdict.outcome {
+                Outcome::Published { releases } => {
+                    self.parts.progress.settled(1);
+                    if *releases && settled.released > 0 {
+                        self.lanes.let_go_above(verdict.lane, verdict.seq, begun);
+                        self.looks.want();
+                        self.looks.waiting_in(now, Duration::ZERO);
+                    }
+                }
+                // The row is ready for its next owner, which may be this relay again.
+                _ if fenced => self.lanes.forgot(verdict.lane, begun),
+                Outcome::Retry { after, .. } => self.looks.waiting_in(now, *after),
+                Outcome::Quarantined { .. } => self.parts.progress.quarantined(1),
+                Outcome::Held => {
+                    self.parts.progress.held(1);
+                    // Where its blocker had gone meanwhile it is still ready.
+                    self.lanes.forgot(verdict.lane, begun);
+                }
+            }
+            self.window.settled(verdict.seq, begun);
+            if let Some(report) = report.filter(|_| !fenced) {
+                self.report(&report);
+            }
+        }
+        // A key that was held back until now may have rows that were refused.
+        self.looks.want_if_refused();
+        if !settled.fenced.is_empty() {
+            self.parts.progress.fenced(settled.fenced.len() as u64);
+            self.report(&Report::Fenced {
+                seqs: settled.fenced.clone(),
+            });
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! The window: the rows that the relay has in memory, and which of them may be published next.
+//!
+//! Pure state, no clock and no input or output. It keeps the rule of order: of each key at most one
+//! message is in flight, in the order in which the rows were offered, and none while an earlier one
+//! has failed and its verdict is not in the store yet.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use crate::lane::Lane;
+use crate::message::Message;
+
+/// A row in memory.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) lane: Lane,
+    pub(super) epoch: i64,
+    pub(super) key: Option<Arc<str>>,
+    pub(super) attempts: u32,
+    pub(super) blocker: bool,
+    /// It came by its time, not by its seq: it stands in no floor's way.
+    pub(super) waiting: bool,
+    pub(super) message: Option<Arc<Message>>,
+    size: usize,
+    state: State,
+    /// Its verdict holds its key.
+    holds: bool,
+    /// Publishes of it that ended with an unknown outcome.
+    pub(super) unknown: u32,
+    /// Of these, connection losses at which it was alone in flight.
+    pub(super) alone_losses: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Queued,
+    InFlight,
+    /// Its verdict is on the way to the store.
+    Judged,
+    /// Its verdict is in the store. Looks up to this number may still show the row as it was.
+    Settled(u64),
+}
+
+/// A row to remember.
+#[derive(Debug)]
+pub(super) struct Offer {
+    pub(super) seq: i64,
+    pub(super) lane: Lane,
+    pub(super) epoch: i64,
+    pub(super) key: Option<String>,
+    pub(super) attempts: u32,
+    pub(super) blocker: bool,
+    pub(super) waiting: bool,
+    /// `None` for a row that is judged at once (undecodable, blocked).
+    pub(super) message: Option<Message>,
+}
+
+/// What became of an offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Offered {
+    /// Remembered.
+    Taken,
+    /// It was there already.
+    Known,
+    /// Its key has just failed: forgotten, to be read again once that is settled.
+    Refused,
+}
+
+#[derive(Debug, Default)]
+struct Key {
+    /// One of its rows is in flight or first in line.
+    active: bool,
+    /// The rows behind that one.
+    queue: VecDeque<i64>,
+    /// Rows of it that hold the others and whose verdict is on the way.
+    holding: u32,
+    /// Looks up to this number may still show followers as free.
+    thaws_after: Option<u64>,
+}
+
+impl Key {
+    fn is_frozen(&self) -> bool {
+        self.holding > 0 || self.thaws_after.is_some()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    entries: HashMap<i64, Entry>,
+    keys: HashMap<Arc<str>, Key>,
+    /// May be published now, in order.
+    ready: VecDeque<i64>,
+    /// As `ready`, but to be published alone: their outcome was unknown twice.
+    suspects: VecDeque<i64>,
+    /// Settled rows and thawing keys, with the look number that has to pass.
+    passing: VecDeque<(u64, i64)>,
+    thawing: VecDeque<(u64, Arc<str>)>,
+    queued: BTreeMap<Lane, usize>,
+    in_flight: usize,
+    /// The suspect that is in flight, alone.
+    alone: Option<i64>,
+    settled: usize,
+    bytes: usize,
+}
+
+/// A publish whose outcome is unknown this often goes alone from then on.
+const UNKNOWN_TO_SUSPECT: u32 = 2;
+
+impl Window {
+    /// Rows in memory whose verdict is not in the store.
+    pub(super) fn rows(&self) -> usize {
+        self.entries.len() - self.settled
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    pub(super) fn queued_in(&self, lane: Lane) -> usize {
+        self.queued.get(&lane).copied().unwrap_or(0)
+    }
+
+    pub(super) fn get(&self, seq: i64) -> Option<&Entry> {
+        self.entries.get(&seq)
+    }
+
+    /// Seqs that a look need not give: all of them, or only those that came by their time.
+    pub(super) fn known(&self, all: bool) -> Vec<i64> {
+        self.entries
+            .iter()
+            .filter(|(_, entry)| all || entry.waiting)
+            .map(|(seq, _)| *seq)
+            .collect()
+    }
+
+    /// Per lane, the lowest seq of a ready row that is remembered and not settled.
+    pub(super) fn lowest(&self) -> BTreeMap<Lane, i64> {
+        let mut lowest = BTreeMap::new();
+        for (seq, entry) in &self.entries {
+            if !entry.waiting && !matches!(entry.state, State::Settled(_)) {
+                let low = lowest.entry(entry.lane).or_insert(*seq);
+                *low = (*low).min(*seq);
+            }
+        }
+        lowest
+    }
+
+    /// Whether something of the lane is in flight, on the way to the store, or of unknown outcome.
+    pub(super) fn busy(&self, lane: Lane) -> bool {
+        self.entries.values().any(|entry| {
+            entry.lane == lane
+                && (matches!(entry.state, State::InFlight | State::Judged) || entry.unknown > 0)
+        })
+    }
+
+    /// Remembers a row that a look gave.
+    pub(super) fn offer(&mut self, offer: Offer) -> Offered {
+        if self.entries.contains_key(&offer.seq) {
+            return Offered::Known;
+        }
+        let key: Option<Arc<str>> = offer.key.map(Arc::from);
+        let judged = offer.message.is_none();
+        if let Some(key) = &key {
+            let state = self.keys.entry(Arc::clone(key)).or_default();
+            if state.is_frozen() {
+                return Offered::Refused;
+            }
+            if judged {
+                self.forget_idle_key(key);
+            } else if state.active {
+                state.queue.push_back(offer.seq);
+            } else {
+                state.active = true;
+                self.ready.push_back(offer.seq);
+            }
+        } else if !judged {
+            self.ready.push_back(offer.seq);
+        }
+        let size = offer.message.as_ref().map_or(0, Message::size_bytes);
+        self.bytes += size;
+        if !judged {
+            *self.queued.entry(offer.lane).or_default() += 1;
+        }
+        self.entries.insert(
+            offer.seq,
+            Entry {
+                lane: offer.lane,
+                epoch: offer.epoch,
+                key,
+                attempts: offer.attempts,
+                blocker: offer.blocker,
+                waiting: offer.waiting,
+                message: offer.message.map(Arc::new),
+                size,
+                state: if judged { State::Judged } else { State::Queued },
+                holds: false,
+                unknown: 0,
+                alone_losses: 0,
+            },
+        );
+        Offered::Taken
+    }
+
+    /// The next message to publish, in flight from now on.
+    pub(super) fn next(&mut self) -> Option<(i64, Arc<Message>)> {
+        if self.alone.is_some() {
+            return None;
+        }
+        if self.suspects.is_empty() {
+            return self.begin_first(false);
+        }
+        // A suspect goes alone: nothing else begins until what is in flight has ended.
+        if self.in_flight > 0 {
+            return None;
+        }
+        let begun = self.begin_first(true);
+        self.alone = begun.as_ref().map(|(seq, _)| *seq);
+        begun.or_else(|| self.begin_first(false))
+    }
+
+    fn begin_first(&mut self, suspect: bool) -> Option<(i64, Arc<Message>)> {
+        let from = if suspect {
+            &mut self.suspects
+        } else {
+            &mut self.ready
+        };
+        while let Some(seq) = from.pop_front() {
+            // A row that was forgotten meanwhile leaves its number behind.
+            let Some(entry) = self.entries.get_mut(&seq) else {
+                continue;
+            };
+            let (State::Queued, Some(message)) = (entry.state, &entry.message) else {
+                continue;
+            };
+            entry.state = State::InFlight;
+            self.in_flight += 1;
+            if let Some(queued) = self.queued.get_mut(&entry.lane) {
+                *queued = queued.saturating_sub(1);
+            }
+            return Some((seq, Arc::clone(message)));
+        }
+        None
+    }
+
+    /// The message was confirmed: its key's next one may go, its verdict is on the way.
+    pub(super) fn confirmed(&mut self, seq: i64) {
+        if let Some(key) = self.judge(seq) {
+            self.advance_key(&key);
+        }
+    }
+
+    /// The message failed and its verdict is on the way: its key's other rows are forgotten, and
+    /// refused until that is settled. Answers the lanes of what was forgotten.
+    pub(super) fn failed(&mut self, seq: i64) -> Vec<Lane> {
+        let Some(key) = self.judge(seq) else {
+            return Vec::new();
+        };
+        if let Some(state) = self.keys.get_mut(&key) {
+            state.active = false;
+        }
+        self.hold_key(seq, &key, i64::MIN)
+    }
+
+    /// A row that is judged without a publish, and whose verdict holds its key: later rows of the
+    /// key are forgotten, and refused until that is settled; earlier ones go on. Answers the lanes
+    /// of what was forgotten.
+    pub(super) fn refused(&mut self, seq: i64) -> Vec<Lane> {
+        let Some(key) = self.entries.get(&seq).and_then(|entry| entry.key.clone()) else {
+            return Vec::new();
+        };
+        self.hold_key(seq, &key, seq)
+    }
+
+    /// The outcome is unknown, or the target took nothing: back to the head of its key.
+    pub(super) fn back(&mut self, seq: i64, unknown: bool, alone: bool) {
+        let Some(entry) = self.entries.get_mut(&seq) else {
+            return;
+        };
+        if entry.state != State::InFlight {
+            return;
+        }
+        entry.state = State::Queued;
+        self.in_flight -= 1;
+        self.alone = self.alone.filter(|alone| *alone != seq);
+        *self.queued.entry(entry.lane).or_default() += 1;
+        if unknown {
+            entry.unknown += 1;
+            entry.alone_losses += u32::from(alone);
+        }
+        if entry.unknown >= UNKNOWN_TO_SUSPECT {
+            self.suspects.push_back(seq);
+        } else {
+            self.ready.push_front(seq);
+        }
+    }
+
+    /// The verdict is in the store. The row stays known until looks up to `looks_begun` have ended.
+    pub(super) fn settled(&mut self, seq: i64, looks_begun: u64) {
+        let Some(entry) = self.entries.get_mut(&seq) else {
+            return;
+        };
+        if matches!(entry.state, State::Settled(_)) {
+            return;
+        }
+        entry.state = State::Settled(looks_begun);
+        self.settled += 1;
+        self.passing.push_back((looks_begun, seq));
+        if let (true, Some(key)) = (entry.holds, &entry.key)
+            && let Some(state) = self.keys.get_mut(key)
+        {
+            state.holding = state.holding.saturating_sub(1);
+            if state.holding == 0 {
+                state.thaws_after = Some(looks_begun);
+                self.thawing.push_back((looks_begun, Arc::clone(key)));
+            }
+        }
+    }
+
+    /// Looks up to number `ended` have all ended: what only they could still show is forgotten.
+    pub(super) fn looks_ended(&mut self, ended: u64) {
+        while let Some((number, seq)) = self.passing.front().copied() {
+            if number > ended {
+                break;
+            }
+            self.passing.pop_front();
+            self.settled -= 1;
+            self.entries.remove(&seq);
+        }
+        while self
+            .thawing
+            .front()
+            .is_some_and(|(number, _)| *number <= ended)
+        {
+            let Some((number, key)) = self.thawing.pop_front() else {
+                break;
+            };
+            if let Some(state) = self.keys.get_mut(&key)
+                && state.thaws_after == Some(number)
+            {
+                state.thaws_after = None;
+                self.forget_idle_key(&key);
+            }
+        }
+    }
+
+    /// Forgets what is queued in lanes that `of` picks. Answers the lanes of what was forgotten.
+    pub(super) fn forget_queued(&mut self, of: impl Fn(Lane) -> bool) -> Vec<Lane> {
+        let seqs: Vec<i64> = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.state == State::Queued && of(entry.lane))
+            .map(|(seq, _)| *seq)
+            .collect();
+        let mut lanes: Vec<Lane> = seqs
+            .into_iter()
+            .filter_map(|seq| self.forget(seq))
+            .collect();
+        lanes.sort_unstable();
+        lanes.dedup();
+        lanes
+    }
+
+    /// Forgets one queued row; its key's next one may go.
+    pub(super) fn forget(&mut self, seq: i64) -> Option<Lane> {
+        let entry = self
+            .entries
+            .get(&seq)
+            .filter(|entry| entry.state == State::Queued)?;
+        let lane = entry.lane;
+        let key = entry.key.clone();
+        self.bytes -= entry.size;
+        self.entries.remove(&seq);
+        if let Some(queued) = self.queued.get_mut(&lane) {
+            *queued = queued.saturating_sub(1);
+        }
+        if let Some(key) = key
+            && let Some(state) = self.keys.get_mut(&key)
+        {
+            match state.queue.iter().position(|queued| *queued == seq) {
+                Some(behind) => drop(state.queue.remove(behind)),
+                None => self.advance_key(&key),
+            }
+        }
+        Some(lane)
+    }
+
+    fn judge(&mut self, seq: i64) -> Option<Arc<str>> {
+        let entry = self.entries.get_mut(&seq)?;
+        if entry.state != State::InFlight {
+            return None;
+        }
+        entry.state = State::Judged;
+        entry.message = None;
+        entry.unknown = 0;
+        self.in_flight -= 1;
+        self.alone = self.alone.filter(|alone| *alone != seq);
+        self.bytes -= std::mem::take(&mut entry.size);
+        entry.key.clone()
+    }
+
+    fn advance_key(&mut self, key: &Arc<str>) {
+        let Some(state) = self.keys.get_mut(key) else {
+            return;
+        };
+        state.active = false;
+        while let Some(next) = state.queue.pop_front() {
+            if self.entries.contains_key(&next) {
+                state.active = true;
+                self.ready.push_back(next);
+                return;
+            }
+        }
+        self.forget_idle_key(key);
+    }
+
+    fn forget_idle_key(&mut self, key: &Arc<str>) {
+        if self
+            .keys
+            .get(key)
+            .is_some_and(|state| !state.active && state.queue.is_empty() && !state.is_frozen())
+        {
+            self.keys.remove(key);
+        }
+    }
+
+    fn hold_key(&mut self, seq: i64, key: &Arc<str>, above: i64) -> Vec<Lane> {
+        if let Some(entry) = self.entries.get_mut(&seq) {
+            entry.holds = true;
+        }
+        let state = self.keys.entry(Arc::clone(key)).or_default();
+        state.holding += 1;
+        let behind: Vec<i64> = state
+            .queue
+            .iter()
+            .copied()
+            .filter(|queued| *queued > above)
+            .collect();
+        behind
+            .into_iter()
+            .filter_map(|queued| self.forget(queued))
+            .collect()
+    }
+}
