@@ -21,10 +21,7 @@ pub struct Outbox {
 impl Outbox {
     /// An outbox for the service `source`, with the default [`Limits`].
     pub fn new(source: impl Into<String>) -> Self {
-        Self {
-            source: source.into(),
-            limits: Limits::default(),
-        }
+        Self { source: source.into(), limits: Limits::default() }
     }
 
     /// The same with other limits.

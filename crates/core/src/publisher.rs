@@ -79,10 +79,7 @@ pub struct PublisherLimits {
 
 impl Default for PublisherLimits {
     fn default() -> Self {
-        Self {
-            in_flight_max: 1_000,
-            body_bytes_max: usize::MAX,
-        }
+        Self { in_flight_max: 1_000, body_bytes_max: usize::MAX }
     }
 }
 
@@ -118,10 +115,7 @@ impl PublishError {
     /// A failure of `class`; `detail` is cleaned by [`clean_error`] and must not quote the body.
     #[must_use]
     pub fn new(class: PublishClass, detail: impl AsRef<str>) -> Self {
-        Self {
-            class,
-            detail: clean_error(detail.as_ref()),
-        }
+        Self { class, detail: clean_error(detail.as_ref()) }
     }
 
     /// Shorthand for a failure that no retry mends.

@@ -31,9 +31,7 @@ impl Headers {
 
     /// Names and values, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// How many headers there are.
@@ -79,19 +77,14 @@ impl Headers {
             };
             headers.0.insert(name, value);
         }
-        headers
-            .check(&Limits::UNBOUNDED)
-            .map_err(|error| corrupt(error.to_string()))?;
+        headers.check(&Limits::UNBOUNDED).map_err(|error| corrupt(error.to_string()))?;
         Ok(headers)
     }
 
     /// The size that counts against [`Limits::headers_bytes_max`]: names and values, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
-        self.0
-            .iter()
-            .map(|(name, value)| name.len() + value.len())
-            .sum()
+        self.0.iter().map(|(name, value)| name.len() + value.len()).sum()
     }
 
     /// Checks every rule: a name is not empty and has no white space, colon or control character;
@@ -103,9 +96,7 @@ impl Headers {
         const DOING: &str = "checking the headers";
         for (name, value) in &self.0 {
             if name.is_empty()
-                || name
-                    .chars()
-                    .any(|c| c == ':' || c.is_whitespace() || c.is_control())
+                || name.chars().any(|c| c == ':' || c.is_whitespace() || c.is_control())
             {
                 return Err(Error::invalid(
                     DOING,
@@ -134,11 +125,6 @@ impl Headers {
 
 impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Headers {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
-        Self(
-            pairs
-                .into_iter()
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
-        )
+        Self(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
     }
 }

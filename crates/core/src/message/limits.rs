@@ -16,17 +16,11 @@ impl Limits {
     /// A key has at most this many bytes.
     pub const KEY_BYTES_MAX: usize = 1024;
     /// No limit on body and headers: for what a store has kept already.
-    pub const UNBOUNDED: Self = Self {
-        body_bytes_max: usize::MAX,
-        headers_bytes_max: usize::MAX,
-    };
+    pub const UNBOUNDED: Self = Self { body_bytes_max: usize::MAX, headers_bytes_max: usize::MAX };
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            body_bytes_max: 16 << 20,
-            headers_bytes_max: 64 << 10,
-        }
+        Self { body_bytes_max: 16 << 20, headers_bytes_max: 64 << 10 }
     }
 }

@@ -222,10 +222,7 @@ fn check_name(what: &'static str, name: &str, bytes_max: usize) -> Result<()> {
         return Err(Error::invalid(DOING, format!("the {what} is empty")));
     }
     if name.chars().any(char::is_control) {
-        return Err(Error::invalid(
-            DOING,
-            format!("the {what} has a control character"),
-        ));
+        return Err(Error::invalid(DOING, format!("the {what} has a control character")));
     }
     check_size(what, name, bytes_max)
 }
@@ -240,12 +237,8 @@ fn check_key(key: &str) -> Result<()> {
 
 fn check_size(what: &'static str, name: &str, bytes_max: usize) -> Result<()> {
     if name.len() > bytes_max {
-        return Err(
-            Error::new(ErrorKind::TooLarge, "checking a message").detail(format!(
-                "the {what} has {} bytes, the limit is {bytes_max}",
-                name.len()
-            )),
-        );
+        return Err(Error::new(ErrorKind::TooLarge, "checking a message")
+            .detail(format!("the {what} has {} bytes, the limit is {bytes_max}", name.len())));
     }
     Ok(())
 }

@@ -17,10 +17,7 @@ pub struct Backoff {
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self {
-            first: Duration::from_millis(200),
-            max: Duration::from_secs(60),
-        }
+        Self { first: Duration::from_millis(200), max: Duration::from_secs(60) }
     }
 }
 

@@ -10,10 +10,7 @@ use tokio::time::Instant;
 use crate::relay::backoff::Backoff;
 
 /// Waits between tries of a target that is down: short, since one try costs one publish.
-const WAITS: Backoff = Backoff {
-    first: Duration::from_millis(50),
-    max: Duration::from_secs(2),
-};
+const WAITS: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(2) };
 
 #[derive(Debug, Default)]
 pub(super) struct Breaker(Option<Open>);
@@ -53,10 +50,7 @@ impl Breaker {
         };
         let wait = asked.unwrap_or_else(|| WAITS.wait(failures, jitter));
         let news = self.0.is_none();
-        self.0 = Some(Open {
-            failures,
-            until: now + wait,
-        });
+        self.0 = Some(Open { failures, until: now + wait });
         news
     }
 

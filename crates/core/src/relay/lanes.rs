@@ -27,6 +27,8 @@ pub(super) struct OwnedLane {
     pub(super) position: i64,
     /// Looks up to this number may not move the floor: a row was forgotten while they ran.
     advance_after: u64,
+    /// What looks up to this number give is not taken: rows below it were forgotten while they ran.
+    stale_up_to: u64,
     /// Being given back: nothing new is read or begun.
     pub(super) vacating: bool,
     /// No look from 0 has been made since the lane was taken.
@@ -86,6 +88,7 @@ impl Lanes {
                     floor: held.floor,
                     position: held.floor,
                     advance_after: 0,
+                    stale_up_to: 0,
                     vacating: false,
                     fresh: true,
                 }
@@ -107,21 +110,33 @@ impl Lanes {
     /// Leases as a renewal sends them.
     pub(super) fn leases(&self) -> Vec<LaneLease> {
         self.iter()
-            .map(|(lane, owned)| LaneLease {
-                lane,
-                epoch: owned.epoch,
-                floor: owned.floor,
-            })
+            .map(|(lane, owned)| LaneLease { lane, epoch: owned.epoch, floor: owned.floor })
             .collect()
     }
 
-    /// A row of the lane was forgotten though it may be ready in the store: it has to be read again,
-    /// and looks that are under way (up to number `looks_begun`) did not see it.
-    pub(super) fn forgot(&mut self, lane: Lane, looks_begun: u64) {
+    /// Rows of one key were forgotten, and the key refuses what looks that are under way (up to
+    /// number `looks_begun`) give of it: the lane is read again from its floor.
+    pub(super) fn forgot_of_key(&mut self, lane: Lane, looks_begun: u64) {
         if let Some(owned) = self.owned.get_mut(&lane) {
             owned.advance_after = looks_begun;
             owned.position = owned.floor;
         }
+    }
+
+    /// Rows of the lane were forgotten, whatever their key: it is read again from its floor, and
+    /// looks that are under way may have begun above them.
+    pub(super) fn forgot(&mut self, lane: Lane, looks_begun: u64) {
+        self.forgot_of_key(lane, looks_begun);
+        if let Some(owned) = self.owned.get_mut(&lane) {
+            owned.stale_up_to = looks_begun;
+        }
+    }
+
+    /// Whether what look `number` gives of the lane may be taken.
+    pub(super) fn takes_from(&self, lane: Lane, epoch: i64, number: u64) -> bool {
+        self.owned.get(&lane).is_some_and(|owned| {
+            owned.epoch == epoch && !owned.vacating && number > owned.stale_up_to
+        })
     }
 
     /// Rows above `seq` became ready again.
@@ -129,7 +144,7 @@ impl Lanes {
         if let Some(owned) = self.owned.get_mut(&lane) {
             owned.floor = owned.floor.min(seq);
         }
-        self.forgot(lane, looks_begun);
+        self.forgot_of_key(lane, looks_begun);
     }
 
     /// Moves positions and floors after a look. `lowest` is the lowest seq of a ready row that the
@@ -140,10 +155,7 @@ impl Lanes {
             let seen = last.entry(row.lane).or_insert(i64::MIN);
             *seen = (*seen).max(row.seq);
         }
-        let safe = looked
-            .sight
-            .horizon
-            .and_then(|horizon| self.safe_seq(looked.at, horizon));
+        let safe = looked.sight.horizon.and_then(|horizon| self.safe_seq(looked.at, horizon));
         for (lane, after) in looked.from {
             let Some(owned) = self.owned.get_mut(lane) else {
                 continue;
@@ -181,11 +193,7 @@ impl Lanes {
             self.horizons[0].1.seq
         });
         // While nothing is sent the first horizon of a seq is the one that closes first.
-        if self
-            .horizons
-            .back()
-            .is_none_or(|(_, last)| last.seq < now.seq)
-        {
+        if self.horizons.back().is_none_or(|(_, last)| last.seq < now.seq) {
             if self.horizons.len() >= HORIZONS_MAX {
                 let mut keep = false;
                 self.horizons.retain(|_| {

@@ -188,8 +188,6 @@ impl RelayBuilder {
 
 impl fmt::Debug for RelayBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RelayBuilder")
-            .field("settings", &self.0.settings)
-            .finish_non_exhaustive()
+        f.debug_struct("RelayBuilder").field("settings", &self.0.settings).finish_non_exhaustive()
     }
 }

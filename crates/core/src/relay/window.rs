@@ -44,6 +44,9 @@ enum State {
 /// A row to remember.
 #[derive(Debug)]
 pub(super) struct Offer {
+    /// The look that gave it, and how many had begun by now.
+    pub(super) look: u64,
+    pub(super) looks_begun: u64,
     pub(super) seq: i64,
     pub(super) lane: Lane,
     pub(super) epoch: i64,
@@ -74,14 +77,8 @@ struct Key {
     queue: VecDeque<i64>,
     /// Rows of it that hold the others and whose verdict is on the way.
     holding: u32,
-    /// Looks up to this number may still show followers as free.
-    thaws_after: Option<u64>,
-}
-
-impl Key {
-    fn is_frozen(&self) -> bool {
-        self.holding > 0 || self.thaws_after.is_some()
-    }
+    /// Looks up to this number may show a later row as free and not an earlier one.
+    refuses_up_to: u64,
 }
 
 #[derive(Debug, Default)]
@@ -92,9 +89,9 @@ pub(super) struct Window {
     ready: VecDeque<i64>,
     /// As `ready`, but to be published alone: their outcome was unknown twice.
     suspects: VecDeque<i64>,
-    /// Settled rows and thawing keys, with the look number that has to pass.
+    /// Settled rows and keys that refuse, with the look number that has to pass.
     passing: VecDeque<(u64, i64)>,
-    thawing: VecDeque<(u64, Arc<str>)>,
+    refusing: VecDeque<(u64, Arc<str>)>,
     queued: BTreeMap<Lane, usize>,
     in_flight: usize,
     /// The suspect that is in flight, alone.
@@ -130,11 +127,7 @@ impl Window {
 
     /// Seqs that a look need not give: all of them, or only those that came by their time.
     pub(super) fn known(&self, all: bool) -> Vec<i64> {
-        self.entries
-            .iter()
-            .filter(|(_, entry)| all || entry.waiting)
-            .map(|(seq, _)| *seq)
-            .collect()
+        self.entries.iter().filter(|(_, entry)| all || entry.waiting).map(|(seq, _)| *seq).collect()
     }
 
     /// Per lane, the lowest seq of a ready row that is remembered and not settled.
@@ -166,7 +159,12 @@ impl Window {
         let judged = offer.message.is_none();
         if let Some(key) = &key {
             let state = self.keys.entry(Arc::clone(key)).or_default();
-            if state.is_frozen() {
+            if state.holding > 0 {
+                // Looks that are under way may have begun above this row; the next ones will not.
+                state.refuses_up_to = offer.looks_begun;
+                return Offered::Refused;
+            }
+            if offer.look <= state.refuses_up_to {
                 return Offered::Refused;
             }
             if judged {
@@ -223,11 +221,7 @@ impl Window {
     }
 
     fn begin_first(&mut self, suspect: bool) -> Option<(i64, Arc<Message>)> {
-        let from = if suspect {
-            &mut self.suspects
-        } else {
-            &mut self.ready
-        };
+        let from = if suspect { &mut self.suspects } else { &mut self.ready };
         while let Some(seq) = from.pop_front() {
             // A row that was forgotten meanwhile leaves its number behind.
             let Some(entry) = self.entries.get_mut(&seq) else {
@@ -246,10 +240,14 @@ impl Window {
         None
     }
 
-    /// The message was confirmed: its key's next one may go, its verdict is on the way.
+    /// The message was confirmed: its key's next one may go, its verdict is on the way. What a
+    /// blocker held comes back only when that is settled; no later row may go before it does.
     pub(super) fn confirmed(&mut self, seq: i64) {
-        if let Some(key) = self.judge(seq) {
-            self.advance_key(&key);
+        let blocker = self.entries.get(&seq).is_some_and(|entry| entry.blocker);
+        let Some(key) = self.judge(seq) else { return };
+        self.advance_key(&key);
+        if blocker {
+            self.hold_key(seq, &key, i64::MAX);
         }
     }
 
@@ -313,10 +311,8 @@ impl Window {
             && let Some(state) = self.keys.get_mut(key)
         {
             state.holding = state.holding.saturating_sub(1);
-            if state.holding == 0 {
-                state.thaws_after = Some(looks_begun);
-                self.thawing.push_back((looks_begun, Arc::clone(key)));
-            }
+            state.refuses_up_to = looks_begun;
+            self.refusing.push_back((looks_begun, Arc::clone(key)));
         }
     }
 
@@ -330,35 +326,33 @@ impl Window {
             self.settled -= 1;
             self.entries.remove(&seq);
         }
-        while self
-            .thawing
-            .front()
-            .is_some_and(|(number, _)| *number <= ended)
-        {
-            let Some((number, key)) = self.thawing.pop_front() else {
-                break;
-            };
+        while self.refusing.front().is_some_and(|(number, _)| *number <= ended) {
+            let Some((_, key)) = self.refusing.pop_front() else { break };
             if let Some(state) = self.keys.get_mut(&key)
-                && state.thaws_after == Some(number)
+                && state.holding == 0
+                && state.refuses_up_to <= ended
             {
-                state.thaws_after = None;
+                state.refuses_up_to = 0;
                 self.forget_idle_key(&key);
             }
         }
     }
 
-    /// Forgets what is queued in lanes that `of` picks. Answers the lanes of what was forgotten.
-    pub(super) fn forget_queued(&mut self, of: impl Fn(Lane) -> bool) -> Vec<Lane> {
+    /// Forgets what is queued in lanes that `of` picks, but for rows whose outcome is unknown where
+    /// those are to be kept: their lane may not change hands. Answers the lanes of what was forgotten.
+    pub(super) fn forget_queued(
+        &mut self,
+        keep_unknown: bool,
+        of: impl Fn(Lane) -> bool,
+    ) -> Vec<Lane> {
         let seqs: Vec<i64> = self
             .entries
             .iter()
             .filter(|(_, entry)| entry.state == State::Queued && of(entry.lane))
+            .filter(|(_, entry)| !keep_unknown || entry.unknown == 0)
             .map(|(seq, _)| *seq)
             .collect();
-        let mut lanes: Vec<Lane> = seqs
-            .into_iter()
-            .filter_map(|seq| self.forget(seq))
-            .collect();
+        let mut lanes: Vec<Lane> = seqs.into_iter().filter_map(|seq| self.forget(seq)).collect();
         lanes.sort_unstable();
         lanes.dedup();
         lanes
@@ -366,10 +360,7 @@ impl Window {
 
     /// Forgets one queued row; its key's next one may go.
     pub(super) fn forget(&mut self, seq: i64) -> Option<Lane> {
-        let entry = self
-            .entries
-            .get(&seq)
-            .filter(|entry| entry.state == State::Queued)?;
+        let entry = self.entries.get(&seq).filter(|entry| entry.state == State::Queued)?;
         let lane = entry.lane;
         let key = entry.key.clone();
         self.bytes -= entry.size;
@@ -418,11 +409,12 @@ impl Window {
     }
 
     fn forget_idle_key(&mut self, key: &Arc<str>) {
-        if self
-            .keys
-            .get(key)
-            .is_some_and(|state| !state.active && state.queue.is_empty() && !state.is_frozen())
-        {
+        if self.keys.get(key).is_some_and(|state| {
+            !state.active
+                && state.queue.is_empty()
+                && state.holding == 0
+                && state.refuses_up_to == 0
+        }) {
             self.keys.remove(key);
         }
     }
@@ -433,15 +425,8 @@ impl Window {
         }
         let state = self.keys.entry(Arc::clone(key)).or_default();
         state.holding += 1;
-        let behind: Vec<i64> = state
-            .queue
-            .iter()
-            .copied()
-            .filter(|queued| *queued > above)
-            .collect();
-        behind
-            .into_iter()
-            .filter_map(|queued| self.forget(queued))
-            .collect()
+        let behind: Vec<i64> =
+            state.queue.iter().copied().filter(|queued| *queued > above).collect();
+        behind.into_iter().filter_map(|queued| self.forget(queued)).collect()
     }
 }

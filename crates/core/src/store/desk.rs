@@ -56,7 +56,9 @@ pub trait OutboxDesk: std::fmt::Debug + Send + Sync + 'static {
     /// Those of the database.
     async fn requeue(&self, which: &Which) -> Result<Mended>;
 
-    /// Deletes quarantined messages and lets go what was held behind them.
+    /// Deletes quarantined messages and lets go what was held behind them: of each key that has no
+    /// other blocker, the lowest held row gets a retry time of now and lets the others go once it is
+    /// published.
     ///
     /// # Errors
     /// Those of the database.
@@ -84,7 +86,7 @@ pub enum Which {
 pub struct Mended {
     /// Quarantined messages that were requeued or discarded.
     pub messages: u64,
-    /// Held rows that were let go.
+    /// Held rows that were let go, directly or behind the one that was.
     pub released: u64,
 }
 

@@ -13,11 +13,7 @@ impl RelayId {
     /// A new id: process id, host boot and a random part, so that a person can tell relays apart.
     #[must_use]
     pub fn new() -> Self {
-        Self(format!(
-            "{}-{}",
-            std::process::id(),
-            uuid::Uuid::now_v7().simple()
-        ))
+        Self(format!("{}-{}", std::process::id(), uuid::Uuid::now_v7().simple()))
     }
 
     /// The id as text.

@@ -93,11 +93,7 @@ pub struct Row {
 impl Row {
     /// The row without what it says.
     pub(crate) fn place(&self) -> Self {
-        Self {
-            key: None,
-            content: Content::Blocked,
-            ..*self
-        }
+        Self { key: None, content: Content::Blocked, ..*self }
     }
 }
 

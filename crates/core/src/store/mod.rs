@@ -40,7 +40,9 @@ pub trait OutboxStore: fmt::Debug + Send + Sync + 'static {
     /// takes free and lapsed lanes until it has `share = ceil(lanes / live relays)`. Taking a lane
     /// adds 1 to its epoch. A lane whose lease lapsed but which nobody took is renewed under the
     /// same epoch. With [`Ask::Leave`] the relay's row is deleted and nothing is taken.
-    /// (5) In the lanes it then holds, held rows whose key has no blocker any more are let go.
+    /// (5) In the lanes it then holds, a key that has held rows and no blocker gets one: its lowest
+    /// held row is no longer held and has a retry time of now. (Held rows that became ready all at
+    /// once would stand below what the owner has read, and a later one could go before them.)
     ///
     /// # Errors
     /// Those of the database.
@@ -59,7 +61,9 @@ pub trait OutboxStore: fmt::Debug + Send + Sync + 'static {
     /// The lanes' rows are locked (shared) in lane order and their epochs compared in the same
     /// statement. [`Outcome::Published`] is a fact and is recorded whatever the epoch; the others
     /// are written only where the relay still holds the lane at the verdict's epoch, and otherwise
-    /// come back in [`Settled::fenced`]. A row that is gone already is no error.
+    /// come back in [`Settled::fenced`]. A row that is gone already is no error. A published blocker
+    /// that `releases` makes its key's held rows ready again, and pulls its lane's floor down to
+    /// its own seq where that is higher, in the same transaction.
     ///
     /// # Errors
     /// Those of the database; then nothing was written, or (on [`crate::ErrorKind::Timeout`] and

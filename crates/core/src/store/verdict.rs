@@ -84,14 +84,9 @@ impl QuarantineReason {
     /// Reads the reason that a store kept; `None` where it is not one of ours.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
-        [
-            Self::Undecodable,
-            Self::Permanent,
-            Self::TooLarge,
-            Self::Attempts,
-        ]
-        .into_iter()
-        .find(|reason| reason.as_str() == word)
+        [Self::Undecodable, Self::Permanent, Self::TooLarge, Self::Attempts]
+            .into_iter()
+            .find(|reason| reason.as_str() == word)
     }
 }
 
@@ -132,9 +127,8 @@ pub fn clean_error(text: &str) -> String {
     while let Some(at) = rest.find("://") {
         let (before, after) = rest.split_at(at + 3);
         clean.push_str(before);
-        let authority_len = after
-            .find(|c: char| c == '/' || c.is_whitespace())
-            .unwrap_or(after.len());
+        let authority_len =
+            after.find(|c: char| c == '/' || c.is_whitespace()).unwrap_or(after.len());
         rest = after;
         if let Some(end) = after[..authority_len].rfind('@') {
             clean.push_str("***");

@@ -25,36 +25,23 @@ impl Engine {
             return;
         };
         let attempts = entry.attempts + 1;
-        if self
-            .parts
-            .settings
-            .attempts_max
-            .is_some_and(|max| attempts >= max)
-        {
+        if self.parts.settings.attempts_max.is_some_and(|max| attempts >= max) {
             self.set_aside(seq, QuarantineReason::Attempts, error.detail());
             return;
         }
         let after = self.parts.settings.backoff.wait_with_jitter(attempts);
         let holds = entry.key.is_some();
-        let outcome = Outcome::Retry {
-            after,
-            error: error.detail().to_owned(),
-            counts: true,
-            holds,
-        };
-        let report = entry
-            .message
-            .as_deref()
-            .cloned()
-            .map(|message| Report::PublishFailed {
-                seq,
-                message,
-                error,
-            });
+        let outcome =
+            Outcome::Retry { after, error: error.detail().to_owned(), counts: true, holds };
+        let report = entry.message.as_deref().cloned().map(|message| Report::PublishFailed {
+            seq,
+            message,
+            error,
+        });
         self.parts.progress.failed(1);
         self.judge(seq, outcome, report);
         for lane in self.window.failed(seq) {
-            self.lanes.forgot(lane, self.looks.begun);
+            self.lanes.forgot_of_key(lane, self.looks.begun);
         }
     }
 
@@ -63,13 +50,10 @@ impl Engine {
     }
 
     fn set_aside(&mut self, seq: i64, reason: QuarantineReason, error: &str) {
-        let message = self
-            .window
-            .get(seq)
-            .and_then(|entry| entry.message.as_deref().cloned());
+        let message = self.window.get(seq).and_then(|entry| entry.message.as_deref().cloned());
         self.judge_quarantined(seq, reason, error, message);
         for lane in self.window.failed(seq) {
-            self.lanes.forgot(lane, self.looks.begun);
+            self.lanes.forgot_of_key(lane, self.looks.begun);
         }
     }
 
@@ -83,7 +67,7 @@ impl Engine {
     ) {
         self.judge_quarantined(seq, reason, error, message);
         for lane in self.window.refused(seq) {
-            self.lanes.forgot(lane, self.looks.begun);
+            self.lanes.forgot_of_key(lane, self.looks.begun);
         }
     }
 
@@ -95,25 +79,9 @@ impl Engine {
         message: Option<Message>,
     ) {
         let error = clean_error(error);
-        let report = Report::Quarantined {
-            seq,
-            message,
-            reason,
-            error: error.clone(),
-        };
-        let holds = self
-            .window
-            .get(seq)
-            .is_some_and(|entry| entry.key.is_some());
-        self.judge(
-            seq,
-            Outcome::Quarantined {
-                reason,
-                error,
-                holds,
-            },
-            Some(report),
-        );
+        let report = Report::Quarantined { seq, message, reason, error: error.clone() };
+        let holds = self.window.get(seq).is_some_and(|entry| entry.key.is_some());
+        self.judge(seq, Outcome::Quarantined { reason, error, holds }, Some(report));
     }
 
     pub(super) fn hold(&mut self, seq: i64) {

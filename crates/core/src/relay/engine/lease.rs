@@ -17,7 +17,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(30);
 const SWEEP_ROWS: u32 = 5_000;
 
 pub(super) struct Leases {
-    running: bool,
+    pub(super) running: bool,
     pub(super) failures: u32,
     next: Instant,
     /// On the boot clock, counted from before the renewal was sent.
@@ -49,7 +49,7 @@ impl Leases {
 impl Engine {
     pub(super) fn begin_lease(&mut self, now: Instant) {
         self.begin_sweep(now);
-        if self.leases.running {
+        if self.leases.running || self.settles.releasing {
             return;
         }
         let drained: Vec<LaneLease> = self.drained_lanes();
@@ -68,18 +68,13 @@ impl Engine {
             ttl: self.parts.settings.lease,
             keep,
             release: drained,
-            ask: if self.stop_by.is_some() {
-                Ask::Nothing
-            } else {
-                Ask::Share
-            },
+            ask: if self.stop_by.is_some() { Ask::Nothing } else { Ask::Share },
         };
         self.leases.running = true;
         self.leases.next = now + self.parts.settings.lease / 3;
         let store = self.parts.store.clone();
         let asked_at = self.parts.clock.since_boot();
-        self.tasks
-            .spawn(async move { Event::Leased(asked_at, store.lease(&request).await) });
+        self.tasks.spawn(async move { Event::Leased(asked_at, store.lease(&request).await) });
     }
 
     /// Lanes to give back of which nothing is in flight, on the way to the store or unknown.
@@ -87,11 +82,7 @@ impl Engine {
         self.lanes
             .iter()
             .filter(|(lane, owned)| owned.vacating && !self.window.busy(*lane))
-            .map(|(lane, owned)| LaneLease {
-                lane,
-                epoch: owned.epoch,
-                floor: owned.floor,
-            })
+            .map(|(lane, owned)| LaneLease { lane, epoch: owned.epoch, floor: owned.floor })
             .collect()
     }
 
@@ -123,7 +114,7 @@ impl Engine {
         self.parts.progress.lanes_taken(gained.len() as u64);
         self.parts.progress.lanes_left(lost.len() as u64);
         if !lost.is_empty() {
-            self.forget_queued(|lane| lost.contains(&lane));
+            self.forget_queued(false, |lane| lost.contains(&lane));
         }
         if !gained.is_empty() {
             self.looks.want();
@@ -143,16 +134,12 @@ impl Engine {
             .collect();
         staying.sort_unstable();
         let excess = staying.len().saturating_sub(share);
-        let leaving: Vec<Lane> = staying
-            .into_iter()
-            .take(excess)
-            .map(|(_, lane)| lane)
-            .collect();
+        let leaving: Vec<Lane> = staying.into_iter().take(excess).map(|(_, lane)| lane).collect();
         for lane in &leaving {
             self.lanes.vacate(*lane);
         }
         if !leaving.is_empty() {
-            self.forget_queued(|lane| leaving.contains(&lane));
+            self.forget_queued(true, |lane| leaving.contains(&lane));
         }
     }
 
@@ -162,7 +149,7 @@ impl Engine {
         if self.parts.clock.since_boot() < self.leases.valid_until {
             return false;
         }
-        self.forget_queued(|_| true);
+        self.forget_queued(false, |_| true);
         true
     }
 
@@ -176,8 +163,7 @@ impl Engine {
         if has_first {
             self.leases.sweeping = true;
             let store = self.parts.store.clone();
-            self.tasks
-                .spawn(async move { Event::Swept(store.sweep(SWEEP_ROWS).await) });
+            self.tasks.spawn(async move { Event::Swept(store.sweep(SWEEP_ROWS).await) });
         }
     }
 
@@ -194,11 +180,8 @@ impl Engine {
 
     /// The end of a graceful stop: give back every lane of which nothing is unknown.
     pub(super) async fn leave(&mut self) {
-        let (release, keep): (Vec<LaneLease>, Vec<LaneLease>) = self
-            .lanes
-            .leases()
-            .into_iter()
-            .partition(|lease| !self.window.busy(lease.lane));
+        let (release, keep): (Vec<LaneLease>, Vec<LaneLease>) =
+            self.lanes.leases().into_iter().partition(|lease| !self.window.busy(lease.lane));
         let request = LeaseRequest {
             relay: self.parts.id.clone(),
             ttl: self.parts.settings.lease,
@@ -211,10 +194,7 @@ impl Engine {
         if !matches!(left, Ok(Ok(_))) {
             tracing::warn!("giving back the lanes failed; they are free when the lease lapses");
         }
-        if tokio::time::timeout(LEAVE_TIMEOUT, self.parts.publisher.close())
-            .await
-            .is_err()
-        {
+        if tokio::time::timeout(LEAVE_TIMEOUT, self.parts.publisher.close()).await.is_err() {
             tracing::warn!("closing the publisher took too long; it was dropped");
         }
     }

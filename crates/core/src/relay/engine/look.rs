@@ -53,6 +53,16 @@ pub(super) struct Looks {
     capped: Vec<Lane>,
 }
 
+/// Where a row that fell due during a backlog stands in the order.
+pub(super) struct Join {
+    lane: Lane,
+    /// The last seq that goes before it.
+    behind: i64,
+}
+
+/// So many rows that fell due during a backlog are remembered; more are remembered later.
+const JOINS_MAX: usize = 10_000;
+
 /// A look that has ended.
 pub(super) struct Done {
     slot: Slot,
@@ -105,27 +115,30 @@ impl Looks {
     pub(super) fn waiting_in(&mut self, now: Instant, after: Duration) {
         self.next_waiting = self.next_waiting.min(now + after);
     }
-
-    pub(super) fn deadline(&self, stopping: bool) -> Option<Instant> {
-        if stopping {
-            return None;
-        }
-        let front = self.next_poll.min(self.next_waiting).max(self.not_before);
-        match (self.front, self.back) {
-            (None, None) => Some(front.min(self.next_full)),
-            (None, Some(_)) => Some(front),
-            (Some(_), None) => Some(self.next_full),
-            (Some(_), Some(_)) => None,
-        }
-    }
 }
 
 impl Engine {
-    pub(super) fn begin_looks(&mut self, now: Instant) {
-        if self.stop_by.is_some() || self.lanes.len() == 0 || now < self.looks.not_before {
-            return;
+    /// When the next look is due, where one may begin. A look that has no room waits for a publish
+    /// to end, not for a time.
+    pub(super) fn looks_deadline(&self) -> Option<Instant> {
+        let looks = &self.looks;
+        if !self.may_look() || !self.has_room(1) {
+            return None;
         }
-        if self.parts.clock.since_boot() >= self.leases.valid_until {
+        let front = looks.next_poll.min(looks.next_waiting).max(looks.not_before);
+        let front = (looks.front.is_none() && self.has_room(2)).then_some(front);
+        let back = looks.back.is_none().then_some(looks.next_full.max(looks.not_before));
+        front.into_iter().chain(back).min()
+    }
+
+    fn may_look(&self) -> bool {
+        self.stop_by.is_none()
+            && self.lanes.len() > 0
+            && self.parts.clock.since_boot() < self.leases.valid_until
+    }
+
+    pub(super) fn begin_looks(&mut self, now: Instant) {
+        if now < self.looks.not_before || !self.may_look() {
             return;
         }
         self.begin_front_look(now);
@@ -141,25 +154,15 @@ impl Engine {
         if self.looks.front.is_some() || !wanted || !self.has_room(2) {
             return;
         }
-        let from_floor = self
-            .lanes
-            .iter()
-            .all(|(_, owned)| owned.position - owned.floor <= FROM_FLOOR_SEQS);
+        let from_floor =
+            self.lanes.iter().all(|(_, owned)| owned.position - owned.floor <= FROM_FLOOR_SEQS);
         let cap = self.lane_cap();
         let (from, capped): (Vec<_>, Vec<_>) = self
             .lanes
             .iter()
             .filter(|(_, owned)| !owned.vacating)
             .map(|(lane, owned)| {
-                (
-                    lane,
-                    owned.epoch,
-                    if from_floor {
-                        owned.floor
-                    } else {
-                        owned.position
-                    },
-                )
+                (lane, owned.epoch, if from_floor { owned.floor } else { owned.position })
             })
             .partition(|(lane, _, _)| self.window.queued_in(*lane) < cap);
         self.looks.capped = capped.into_iter().map(|(lane, _, _)| lane).collect();
@@ -173,24 +176,20 @@ impl Engine {
         if from_floor {
             self.looks.next_back = now + BACK_EVERY;
         }
-        let look = Look {
-            ready: true,
-            waiting,
-            rows_max,
-            ..Look::default()
-        };
+        let look = Look { ready: true, waiting, rows_max, ..Look::default() };
         self.begin_look(Slot::Front, from, look, from_floor);
     }
 
     fn begin_back_look(&mut self, now: Instant) {
-        let fresh = self
-            .lanes
-            .iter()
-            .any(|(_, owned)| owned.fresh && !owned.vacating);
+        let fresh = self.lanes.iter().any(|(_, owned)| owned.fresh && !owned.vacating);
         let full = fresh || now >= self.looks.next_full;
         if self.looks.back.is_some() || !(full || now >= self.looks.next_back) || !self.has_room(1)
         {
             return;
+        }
+        self.looks.next_back = now + BACK_EVERY;
+        if full {
+            self.looks.next_full = now + FULL_EVERY;
         }
         let from = self
             .lanes
@@ -198,18 +197,9 @@ impl Engine {
             .filter(|(_, owned)| !owned.vacating)
             .map(|(lane, owned)| (lane, owned.epoch, if full { 0 } else { owned.floor }))
             .collect();
-        let rows_max = BACK_ROWS_MAX.min(
-            self.parts
-                .settings
-                .window_rows
-                .saturating_sub(self.window.rows()),
-        );
-        let look = Look {
-            ready: true,
-            background: true,
-            rows_max,
-            ..Look::default()
-        };
+        let rows_max =
+            BACK_ROWS_MAX.min(self.parts.settings.window_rows.saturating_sub(self.window.rows()));
+        let look = Look { ready: true, background: true, rows_max, ..Look::default() };
         self.begin_look(Slot::Back, from, look, true);
     }
 
@@ -230,22 +220,13 @@ impl Engine {
             Slot::Back => &mut self.looks.back,
         } = Some(number);
         look.lane_rows_max = (look.rows_max / from.len()).max(LANE_ROWS_MIN);
-        let free = self
-            .parts
-            .settings
-            .window_bytes
-            .saturating_sub(self.bytes_taken());
+        let free = self.parts.settings.window_bytes.saturating_sub(self.bytes_taken());
         // The back look leaves most of the room to the front look.
         look.bytes_max = if slot == Slot::Back { free / 4 } else { free };
         self.looks.promised += look.bytes_max;
         look.known = self.window.known(all_known);
-        look.lanes = from
-            .iter()
-            .map(|(lane, _, after)| LaneLook {
-                lane: *lane,
-                after: *after,
-            })
-            .collect();
+        look.lanes =
+            from.iter().map(|(lane, _, after)| LaneLook { lane: *lane, after: *after }).collect();
         let bytes_max = look.bytes_max;
         let full = from.iter().all(|(_, _, after)| *after == 0);
         let store = self.parts.store.clone();
@@ -255,16 +236,7 @@ impl Engine {
             let begun = Instant::now();
             let result = store.look(&look).await;
             let took = begun.elapsed();
-            Event::Looked(Done {
-                slot,
-                number,
-                full,
-                from,
-                bytes_max,
-                at,
-                took,
-                result,
-            })
+            Event::Looked(Done { slot, number, full, from, bytes_max, at, took, result })
         });
     }
 
@@ -311,11 +283,7 @@ impl Engine {
         // A lane that changed hands while the look ran shows rows as they were under another owner.
         let still: Vec<(Lane, i64)> = from
             .iter()
-            .filter(|(lane, epoch, _)| {
-                self.lanes
-                    .get(*lane)
-                    .is_some_and(|owned| owned.epoch == *epoch && !owned.vacating)
-            })
+            .filter(|(lane, epoch, _)| self.lanes.takes_from(*lane, *epoch, number))
             .map(|(lane, _, after)| (*lane, *after))
             .collect();
         let lanes: std::collections::BTreeMap<Lane, i64> = still.iter().copied().collect();
@@ -323,27 +291,40 @@ impl Engine {
         self.parts.progress.read(sight.rows.len() as u64);
         // The rows are needed twice: their places for the floors, what they say for the window.
         let rows = std::mem::take(&mut sight.rows);
-        sight.rows = rows
-            .iter()
-            .filter(|row| !row.waiting)
-            .map(Row::place)
-            .collect();
+        sight.rows = rows.iter().filter(|row| !row.waiting).map(Row::place).collect();
+        self.joins.retain(|_, join| self.lanes.get(join.lane).is_some());
         for row in rows {
-            self.take_row(row);
+            if self.may_join(&row, &sight) {
+                self.take_row(row, number);
+            }
         }
         let lowest = self.window.lowest();
-        self.lanes.looked(
-            &Looked {
-                number,
-                from: &still,
-                sight: &sight,
-                at,
-            },
-            &lowest,
-        );
+        self.lanes.looked(&Looked { number, from: &still, sight: &sight, at }, &lowest);
     }
 
-    fn take_row(&mut self, row: Row) {
+    /// Whether a row that fell due may be taken yet: it joins its key's order when it falls due, so
+    /// behind everything of its lane that was sent before it was first seen due.
+    fn may_join(&mut self, row: &Row, sight: &Sight) -> bool {
+        if !row.waiting || row.blocker || row.key.is_none() {
+            return true;
+        }
+        let Some(owned) = self.lanes.get(row.lane) else { return false };
+        if !sight.truncated {
+            self.joins.remove(&row.seq);
+            return true;
+        }
+        let behind = sight.horizon.map_or(i64::MAX, |horizon| horizon.seq);
+        if !self.joins.contains_key(&row.seq) && self.joins.len() < JOINS_MAX {
+            self.joins.insert(row.seq, Join { lane: row.lane, behind });
+        }
+        let joins = self.joins.get(&row.seq).is_some_and(|join| owned.position >= join.behind);
+        if joins {
+            self.joins.remove(&row.seq);
+        }
+        joins
+    }
+
+    fn take_row(&mut self, row: Row, look: u64) {
         let Some(owned) = self.lanes.get(row.lane) else {
             return;
         };
@@ -354,13 +335,14 @@ impl Engine {
                 None => (Some(message), None),
                 Some((reason, error)) => (None, Some(Some((reason, error, Some(message))))),
             },
-            Content::Undecodable(error) => (
-                None,
-                Some(Some((QuarantineReason::Undecodable, error, None))),
-            ),
+            Content::Undecodable(error) => {
+                (None, Some(Some((QuarantineReason::Undecodable, error, None))))
+            }
             Content::Blocked => (None, Some(None)),
         };
         let offered = self.window.offer(Offer {
+            look,
+            looks_begun: self.looks.begun,
             seq,
             lane,
             epoch,
@@ -373,7 +355,7 @@ impl Engine {
         match (offered, trouble) {
             (Offered::Refused, _) => {
                 self.looks.refused = true;
-                self.lanes.forgot(lane, self.looks.begun);
+                self.lanes.forgot_of_key(lane, self.looks.begun);
             }
             (Offered::Taken, Some(Some((reason, error, message)))) => {
                 self.quarantine_unpublished(seq, reason, &error, message);
@@ -387,11 +369,7 @@ impl Engine {
     /// the window. A store with one lane has the window for it.
     fn lane_cap(&self) -> usize {
         let window = self.parts.settings.window_rows;
-        if self.lanes.len() <= 1 {
-            window
-        } else {
-            (window / 8).max(LANE_ROWS_MIN)
-        }
+        if self.lanes.len() <= 1 { window } else { (window / 8).max(LANE_ROWS_MIN) }
     }
 
     /// Whether less than `1 / share` of the rows and of the bytes is taken.
@@ -406,9 +384,6 @@ impl Engine {
 
     /// With jitter, so that relays do not poll in step.
     fn poll_interval(&self) -> Duration {
-        self.parts
-            .settings
-            .poll
-            .mul_f64(0.8 + 0.2 * fastrand::f64())
+        self.parts.settings.poll.mul_f64(0.8 + 0.2 * fastrand::f64())
     }
 }

@@ -10,7 +10,7 @@ mod look;
 mod publish;
 mod settle;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
@@ -31,10 +31,8 @@ use crate::relay::{Parts, Progress};
 use crate::store::{LeaseGrant, Settled};
 
 /// Waits after a failed call to the store.
-const STORE_WAITS: Backoff = Backoff {
-    first: Duration::from_millis(50),
-    max: Duration::from_secs(1),
-};
+const STORE_WAITS: Backoff =
+    Backoff { first: Duration::from_millis(50), max: Duration::from_secs(1) };
 
 /// So many results of publishes are taken before the loop looks around again.
 const RESULTS_AT_ONCE: usize = 256;
@@ -57,6 +55,7 @@ pub(super) struct Engine {
     publishes: FuturesUnordered<BoxFuture<'static, publish::Ended>>,
     tasks: JoinSet<Event>,
     looks: look::Looks,
+    joins: HashMap<i64, look::Join>,
     settles: settle::Settles,
     leases: lease::Leases,
     publishing: publish::Publishing,
@@ -133,6 +132,7 @@ impl Engine {
         let now = Instant::now();
         Self {
             looks: look::Looks::new(now),
+            joins: HashMap::new(),
             settles: settle::Settles::new(now),
             leases: lease::Leases::new(now),
             publishing: publish::Publishing::default(),
@@ -164,9 +164,9 @@ impl Engine {
     fn next_deadline(&self, now: Instant) -> Instant {
         let far = now + Duration::from_secs(60);
         [
-            self.leases.deadline(),
+            self.leases.deadline().filter(|_| !self.settles.releasing),
             self.settles.deadline(!self.verdicts.is_empty()),
-            self.looks.deadline(self.stop_by.is_some()),
+            self.looks_deadline(),
             self.publishing_deadline(now),
             self.stop_by,
         ]
@@ -201,6 +201,7 @@ impl Engine {
         self.lanes = Lanes::default();
         self.verdicts = VecDeque::new();
         self.looks = look::Looks::new(now);
+        self.joins = HashMap::new();
         self.settles = settle::Settles::new(now);
         self.leases = lease::Leases::new(now + STORE_WAITS.first);
         self.publishing = publish::Publishing::default();
@@ -220,7 +221,7 @@ impl Engine {
 
     fn stop(&mut self) {
         self.stop_by = Some(Instant::now() + self.parts.settings.stop_timeout);
-        self.forget_queued(|_| true);
+        self.forget_queued(true, |_| true);
     }
 
     fn has_stopped(&self, now: Instant) -> bool {
@@ -232,8 +233,8 @@ impl Engine {
         in_order || now >= stop_by
     }
 
-    fn forget_queued(&mut self, of: impl Fn(crate::lane::Lane) -> bool) {
-        for lane in self.window.forget_queued(of) {
+    fn forget_queued(&mut self, keep_unknown: bool, of: impl Fn(crate::lane::Lane) -> bool) {
+        for lane in self.window.forget_queued(keep_unknown, of) {
             self.lanes.forgot(lane, self.looks.begun);
         }
     }

@@ -43,10 +43,7 @@ impl Engine {
         };
         while self.window.in_flight() < in_flight_max {
             // Before each publish: a process that was stopped for a while wakes up right here.
-            let left = self
-                .leases
-                .valid_until
-                .saturating_sub(self.parts.clock.since_boot());
+            let left = self.leases.valid_until.saturating_sub(self.parts.clock.since_boot());
             if left.is_zero() {
                 self.lapsed();
                 return;
@@ -70,11 +67,7 @@ impl Engine {
                     format!("no answer within {timeout:?}; whether it arrived is unknown"),
                 )),
             };
-            Ended {
-                seq,
-                confirmed_before,
-                result,
-            }
+            Ended { seq, confirmed_before, result }
         }));
     }
 
@@ -87,11 +80,7 @@ impl Engine {
     }
 
     pub(super) fn on_published(&mut self, ended: Ended) {
-        let Ended {
-            seq,
-            confirmed_before,
-            result,
-        } = ended;
+        let Ended { seq, confirmed_before, result } = ended;
         let Some(entry) = self.window.get(seq) else {
             return;
         };
@@ -139,9 +128,7 @@ impl Engine {
         self.publishing.confirmed += 1;
         self.parts.progress.confirmed(1);
         if self.breaker.confirmed() {
-            self.report(&Report::TargetUp {
-                target: self.parts.publisher.address().to_owned(),
-            });
+            self.report(&Report::TargetUp { target: self.parts.publisher.address().to_owned() });
         }
         self.judge_published(seq);
     }

@@ -19,6 +19,8 @@ const CONFLICTS_AT_ONCE: u32 = 5;
 
 pub(super) struct Settles {
     pub(super) running: bool,
+    /// The running settlement lets held rows go, and pulls floors down for them.
+    pub(super) releasing: bool,
     pub(super) failures: u32,
     not_before: Instant,
     first_judged: Option<Instant>,
@@ -26,12 +28,7 @@ pub(super) struct Settles {
 
 impl Settles {
     pub(super) fn new(now: Instant) -> Self {
-        Self {
-            running: false,
-            failures: 0,
-            not_before: now,
-            first_judged: None,
-        }
+        Self { running: false, releasing: false, failures: 0, not_before: now, first_judged: None }
     }
 
     pub(super) fn judged(&mut self) {
@@ -50,18 +47,23 @@ impl Engine {
             return;
         }
         let rows_max = self.parts.settings.settle_rows_max;
-        let gathered = self
-            .settles
-            .first_judged
-            .is_none_or(|first| now >= first + GATHER);
+        let gathered = self.settles.first_judged.is_none_or(|first| now >= first + GATHER);
         if self.verdicts.len() < rows_max && !gathered && self.stop_by.is_none() {
             return;
         }
-        let batch: Vec<Judged> = self
-            .verdicts
-            .drain(..rows_max.min(self.verdicts.len()))
-            .collect();
+        let count = rows_max.min(self.verdicts.len());
+        let releasing =
+            self.verdicts.iter().take(count).any(|judged| {
+                matches!(judged.verdict.outcome, Outcome::Published { releases: true })
+            });
+        if releasing && self.leases.running {
+            // A renewal that is under way carries the floors as they were before.
+            self.settles.first_judged = Some(now);
+            return;
+        }
+        let batch: Vec<Judged> = self.verdicts.drain(..count).collect();
         self.settles.running = true;
+        self.settles.releasing = releasing;
         self.settles.first_judged = (!self.verdicts.is_empty()).then_some(now);
         let store = self.parts.store.clone();
         let relay = self.parts.id.clone();
@@ -76,6 +78,7 @@ impl Engine {
 
     pub(super) fn on_settled(&mut self, batch: Vec<Judged>, result: Result<Settled>, now: Instant) {
         self.settles.running = false;
+        self.settles.releasing = false;
         match result {
             Err(error) => {
                 self.settles.failures += 1;
@@ -115,13 +118,13 @@ impl Engine {
                     }
                 }
                 // The row is ready for its next owner, which may be this relay again.
-                _ if fenced => self.lanes.forgot(verdict.lane, begun),
+                _ if fenced => self.lanes.forgot_of_key(verdict.lane, begun),
                 Outcome::Retry { after, .. } => self.looks.waiting_in(now, *after),
                 Outcome::Quarantined { .. } => self.parts.progress.quarantined(1),
                 Outcome::Held => {
                     self.parts.progress.held(1);
                     // Where its blocker had gone meanwhile it is still ready.
-                    self.lanes.forgot(verdict.lane, begun);
+                    self.lanes.forgot_of_key(verdict.lane, begun);
                 }
             }
             self.window.settled(verdict.seq, begun);
@@ -133,9 +136,7 @@ impl Engine {
         self.looks.want_if_refused();
         if !settled.fenced.is_empty() {
             self.parts.progress.fenced(settled.fenced.len() as u64);
-            self.report(&Report::Fenced {
-                seqs: settled.fenced.clone(),
-            });
+            self.report(&Report::Fenced { seqs: settled.fenced.clone() });
         }
     }
 }
