@@ -4,3 +4,4 @@
 //! What does not belong here: tests of one store or one publisher only; those live beside it.
 
 pub mod servers;
+pub mod store;

@@ -1,1 +1,25 @@
-//! The reference store and publisher.
+//! The reference store and broker: what a database and a target do, in memory.
+//!
+//! [`MemoryStore`] keeps every promise of [`crate::store`]: leases with epochs, fences, rows that
+//! wait or are held, quarantine, the horizon of sent ids, and transactions that overlap, whose
+//! positions are drawn when they write and become visible when they commit. [`MemoryPublisher`]
+//! records what it is given and fails as it is told. Both are for tests of programs that use
+//! Sendoff, and for Sendoff's own: the suite that the databases pass runs on this store as well.
+//!
+//! What does not belong here: anything durable, and any rule that the databases do not have. What
+//! is in memory is gone when the process is.
+
+mod desk;
+mod lease;
+mod publisher;
+mod row;
+mod settle;
+mod state;
+mod store;
+mod transaction;
+mod view;
+
+pub use publisher::{Act, Delivery, MemoryPublisher, MemoryTally, On};
+pub use row::PlainRow;
+pub use store::MemoryStore;
+pub use transaction::{Memory, MemoryTransaction};

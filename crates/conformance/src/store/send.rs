@@ -1,0 +1,456 @@
+//! Sends: a message exists if and only if its transaction committed, and its bytes survive (G1, G2).
+
+use bytes::Bytes;
+use sendoff_core::lane::Lane;
+use sendoff_core::memory::PlainRow;
+use sendoff_core::store::{Content, Place};
+use sendoff_core::time::Timestamp;
+use sendoff_core::{ErrorKind, Message, Result};
+
+use super::stage::{SOURCE, Stage, message, published};
+use super::subject::Subject;
+
+/// A commit makes the message visible to a relay in another process.
+pub async fn a_committed_message_is_found<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    stage.send(&[message("1").build()?]).await?;
+    assert_eq!(stage.owner().await?.ids().await?, ["1"]);
+    Ok(())
+}
+
+/// Nothing of a running transaction is to be seen.
+pub async fn an_uncommitted_message_is_not_found<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    let owner = stage.owner().await?;
+    let mut transaction = stage.subject.begin().await?;
+    transaction.send(&[message("1").build()?]).await?;
+    assert!(owner.ids().await?.is_empty());
+    assert!(stage.find("1").await?.is_none());
+    transaction.commit().await?;
+    assert_eq!(owner.ids().await?, ["1"]);
+    Ok(())
+}
+
+/// After a rollback there is no message, and its pair is free.
+pub async fn a_rolled_back_message_never_was<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    let owner = stage.owner().await?;
+    let mut transaction = stage.subject.begin().await?;
+    transaction.send(&[message("1").build()?]).await?;
+    transaction.rollback().await?;
+    assert!(owner.ids().await?.is_empty());
+    assert!(stage.find("1").await?.is_none());
+    stage.send(&[message("1").build()?]).await?;
+    assert_eq!(owner.ids().await?, ["1"]);
+    Ok(())
+}
+
+/// A program that fails on its way drops its transaction.
+pub async fn a_dropped_transaction_is_a_rollback<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    let mut transaction = stage.subject.begin().await?;
+    transaction.send(&[message("1").build()?]).await?;
+    drop(transaction);
+    // The pair is free as soon as the database has noticed; until then the send waits.
+    stage.send(&[message("1").body("again").build()?]).await?;
+    let owner = stage.owner().await?;
+    let row = owner.row("1").await?;
+    let Content::Message(found) = row.content else {
+        panic!("it decodes");
+    };
+    assert_eq!(found.body().as_ref(), b"again");
+    assert_eq!(owner.ids().await?.len(), 1);
+    Ok(())
+}
+
+/// A savepoint takes back what came after it and nothing else.
+pub async fn what_a_savepoint_undid_never_was_and_the_rest_is_kept<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    let mut transaction = stage.subject.begin().await?;
+    transaction.send(&[message("1").build()?]).await?;
+    transaction.savepoint("outer").await?;
+    transaction.send(&[message("2").build()?]).await?;
+    transaction.savepoint("inner").await?;
+    transaction.send(&[message("3").build()?]).await?;
+    transaction.rollback_to("inner").await?;
+    transaction.send(&[message("4").build()?]).await?;
+    transaction.rollback_to("outer").await?;
+    transaction.send(&[message("5").key("k").build()?]).await?;
+    transaction.commit().await?;
+    let mut ids = stage.owner().await?.ids().await?;
+    ids.sort_unstable();
+    assert_eq!(ids, ["1", "5"]);
+    for id in ["2", "3", "4"] {
+        assert!(stage.find(id).await?.is_none(), "{id} was undone");
+    }
+    // What was undone is free again.
+    stage.send(&[message("3").build()?]).await?;
+    assert_eq!(stage.place("3").await?, Some(Place::Ready));
+    Ok(())
+}
+
+/// One commit shows all of its messages, and a key's in the order of the sends.
+pub async fn messages_of_one_transaction_keep_their_order<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    let mut transaction = stage.subject.begin().await?;
+    for round in 0..10 {
+        let batch: Vec<Message> = (0..10)
+            .map(|n| message(&format!("{:03}", round * 10 + n)).key("k").build())
+            .collect::<Result<_>>()?;
+        transaction.send(&batch).await?;
+    }
+    transaction.commit().await?;
+    let ids = stage.owner().await?.ids().await?;
+    let sent: Vec<String> = (0..100).map(|n| format!("{n:03}")).collect();
+    assert_eq!(ids, sent);
+    Ok(())
+}
+
+/// Source and id are unique together while the message is in the outbox.
+pub async fn a_second_send_of_a_pair_is_refused<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    stage.send(&[message("1").build()?]).await?;
+    let mut transaction = stage.subject.begin().await?;
+    let error = transaction
+        .send(&[message("1").body("other").build()?])
+        .await
+        .err();
+    assert_eq!(error.map(|e| e.kind()), Some(ErrorKind::Duplicate));
+    transaction.rollback().await?;
+    let error = stage.store.send_all(&[message("1").build()?]).await.err();
+    assert_eq!(error.map(|e| e.kind()), Some(ErrorKind::Duplicate));
+    assert_eq!(stage.owner().await?.ids().await?, ["1"]);
+    Ok(())
+}
+
+/// Source and id stay unique together after the message has gone, for the horizon.
+pub async fn a_second_send_is_refused_after_the_publish_too<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    stage.send(&[message("1").build()?]).await?;
+    let owner = stage.owner().await?;
+    assert_eq!(owner.drain().await?, ["1"]);
+    let mut transaction = stage.subject.begin().await?;
+    let error = transaction.send(&[message("1").build()?]).await.err();
+    assert_eq!(error.map(|e| e.kind()), Some(ErrorKind::Duplicate));
+    drop(transaction);
+    assert!(owner.ids().await?.is_empty());
+    Ok(())
+}
+
+/// A pair twice in one command fails the command: not one of its messages is left.
+pub async fn a_pair_twice_in_one_command_is_refused<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    let batch = [
+        message("1").build()?,
+        message("2").build()?,
+        message("1").build()?,
+    ];
+    let error = stage.store.send_all(&batch).await.err();
+    assert_eq!(error.map(|e| e.kind()), Some(ErrorKind::Duplicate));
+    assert!(stage.owner().await?.ids().await?.is_empty());
+    stage.send(&batch[..2]).await?;
+    assert_eq!(stage.store.stats().await?.pending, 2);
+    Ok(())
+}
+
+/// The pair is what is unique, not the id.
+pub async fn two_sources_may_use_the_same_id<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    let other = Message::builder("other", "suite.topic").id("1").build()?;
+    stage.send(&[message("1").build()?, other]).await?;
+    assert_eq!(stage.owner().await?.ids().await?, ["1", "1"]);
+    assert_eq!(stage.store.find("1", None).await?.len(), 2);
+    assert_eq!(stage.store.find("1", Some(SOURCE)).await?.len(), 1);
+    Ok(())
+}
+
+/// Callers who race with one pair: one message, and the others are told.
+pub async fn one_pair_sent_at_once_is_one_message<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..6 {
+        let store = stage.subject.open().await?;
+        let sent = message("1").body(n.to_string()).build()?;
+        tasks.spawn(async move { store.send_all(&[sent]).await });
+    }
+    let mut won = 0;
+    while let Some(ended) = tasks.join_next().await {
+        match ended {
+            Ok(Ok(())) => won += 1,
+            Ok(Err(error)) => assert_eq!(error.kind(), ErrorKind::Duplicate, "{error}"),
+            Err(panicked) => panic!("a sender ended badly: {panicked}"),
+        }
+    }
+    assert_eq!(won, 1);
+    assert_eq!(stage.owner().await?.ids().await?, ["1"]);
+    Ok(())
+}
+
+/// Bodies are bytes: empty ones, NUL, every byte, a mebibyte.
+pub async fn bodies_survive_byte_for_byte<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    let mut random = fastrand::Rng::with_seed(7);
+    let mebibyte: Vec<u8> = (0..1 << 20).map(|_| random.u8(..)).collect();
+    let bodies: Vec<Bytes> = vec![
+        Bytes::new(),
+        Bytes::from_static(b"\0"),
+        Bytes::from_static(b"a\0b\\x00\\"),
+        (0..=u8::MAX).collect(),
+        Bytes::from("grün, 緑, \u{1f7e2}"),
+        Bytes::from(mebibyte),
+    ];
+    let mut sent = Vec::new();
+    for (n, body) in bodies.iter().enumerate() {
+        sent.push(
+            message(&n.to_string())
+                .key("k")
+                .body(body.clone())
+                .build()?,
+        );
+    }
+    stage.send(&sent).await?;
+    assert_eq!(messages_of::<S>(&stage).await?, sent);
+    Ok(())
+}
+
+/// Header values are text of any script, quoted or not, and may be empty.
+pub async fn headers_survive<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    let sent = message("1")
+        .header("content-type", "application/json; charset=utf-8")
+        .header("unicode", "grün, 緑, \u{1f7e2}, \u{202e}rtl")
+        .header("quotes", r#"a "quoted" \ 'value' {"json":[1]}"#)
+        .header("empty", "")
+        .header("tab", "a\tb")
+        .header("Größe-名", "name")
+        .header(
+            "traceparent",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        )
+        .build()?;
+    let bare = message("2").build()?;
+    let both = [sent, bare];
+    stage.send(&both).await?;
+    let mut found = messages_of::<S>(&stage).await?;
+    found.sort_by(|a, b| a.id().cmp(b.id()));
+    assert_eq!(found, both);
+    Ok(())
+}
+
+/// Ids, sources, topics and keys are compared and never parsed; the longest ones fit.
+pub async fn names_survive<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    let longest = "ü".repeat(127);
+    let sent = [
+        Message::builder("a/b%2F", "t")
+            .id("c/d%25")
+            .key("")
+            .build()?,
+        Message::builder("'; drop table", "\u{1f7e2}.*.>")
+            .id("\"\\")
+            .key("tab\tand\nline")
+            .build()?,
+        Message::builder(&longest, &longest)
+            .id(&longest)
+            .key("k".repeat(1024))
+            .build()?,
+        Message::builder("s", "t").id(" 1 ").key(" ").build()?,
+    ];
+    stage.send(&sent).await?;
+    let mut found = messages_of::<S>(&stage).await?;
+    let mut expected = sent.to_vec();
+    found.sort_by(|a, b| a.id().cmp(b.id()));
+    expected.sort_by(|a, b| a.id().cmp(b.id()));
+    assert_eq!(found, expected);
+    Ok(())
+}
+
+/// A due time is kept to the microsecond, and one in the past is due at once.
+pub async fn due_times_survive_to_the_microsecond<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    let mut sent = Vec::new();
+    for micros in [0, 1, -62_135_596_800_000_000, 1_234_567_890_123_456] {
+        let due_at = Timestamp::from_microsecond(micros)
+            .map_err(|e| sendoff_core::Error::invalid("making a time", e.to_string()))?;
+        sent.push(message(&micros.to_string()).due_at(due_at).build()?);
+    }
+    stage.send(&sent).await?;
+    let mut found = messages_of::<S>(&stage).await?;
+    found.sort_by_key(Message::due_at);
+    sent.sort_by_key(Message::due_at);
+    assert_eq!(found, sent);
+    Ok(())
+}
+
+/// What is over a limit is refused, by the store itself where a plain INSERT brings it.
+pub async fn a_name_over_its_limit_is_refused_by_the_store<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    let fits = plain("1");
+    let long = "x".repeat(256);
+    let too_long = [
+        PlainRow {
+            id: long.clone(),
+            ..fits.clone()
+        },
+        PlainRow {
+            source: long.clone(),
+            ..fits.clone()
+        },
+        PlainRow {
+            topic: long,
+            ..fits.clone()
+        },
+        PlainRow {
+            key: Some("k".repeat(1025)),
+            ..fits.clone()
+        },
+        PlainRow {
+            id: String::new(),
+            ..fits.clone()
+        },
+        PlainRow {
+            source: String::new(),
+            ..fits.clone()
+        },
+        PlainRow {
+            topic: String::new(),
+            ..fits.clone()
+        },
+        // Bytes are counted, not characters.
+        PlainRow {
+            id: "ü".repeat(128),
+            ..fits.clone()
+        },
+    ];
+    for row in too_long {
+        assert!(stage.subject.insert(row).await.is_err());
+    }
+    stage.subject.insert(fits).await?;
+    assert_eq!(stage.owner().await?.ids().await?, ["1"]);
+    Ok(())
+}
+
+/// A plain INSERT of the caller's columns needs to know nothing else, and is unique too.
+pub async fn a_plain_insert_is_complete<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    let row = PlainRow {
+        key: Some("k".to_owned()),
+        headers: r#"{"b": "2", "a": "1"}"#.to_owned(),
+        body: Bytes::from_static(b"\0body"),
+        ..plain("1")
+    };
+    stage.subject.insert(row.clone()).await?;
+    let sent = message("1")
+        .key("k")
+        .header("a", "1")
+        .header("b", "2")
+        .body(&b"\0body"[..])
+        .build()?;
+    assert_eq!(messages_of::<S>(&stage).await?, std::slice::from_ref(&sent));
+    assert!(stage.subject.insert(row).await.is_err());
+    let error = stage.send(&[sent]).await.err();
+    assert_eq!(error.map(|e| e.kind()), Some(ErrorKind::Duplicate));
+    Ok(())
+}
+
+/// The lane is the hash of the key, or of the id where there is no key, whoever wrote the row.
+pub async fn a_message_takes_the_lane_of_its_key<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    let mut sent = Vec::new();
+    for n in 0..100 {
+        let builder = message(&format!("id-{n}"));
+        sent.push(match n % 3 {
+            0 => builder.build()?,
+            1 => builder.key(format!("schlüssel-{n}")).build()?,
+            _ => builder.key("").build()?,
+        });
+    }
+    stage.send(&sent).await?;
+    let rows = stage.owner().await?.rows().await?;
+    assert_eq!(rows.len(), sent.len());
+    for row in rows {
+        let Content::Message(message) = &row.content else {
+            panic!("it decodes");
+        };
+        let hashed = message.key().unwrap_or(message.id());
+        assert_eq!(row.lane, Lane::of(hashed, S::FACTS.lanes), "{hashed:?}");
+        assert_eq!(row.key.as_deref(), message.key());
+    }
+    Ok(())
+}
+
+/// The operator's send is all or none.
+pub async fn the_desks_send_is_all_or_none<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    stage.send(&[message("7").build()?]).await?;
+    let batch: Vec<Message> = (0..10)
+        .map(|n| message(&n.to_string()).build())
+        .collect::<Result<_>>()?;
+    let error = stage.store.send_all(&batch).await.err();
+    assert_eq!(error.map(|e| e.kind()), Some(ErrorKind::Duplicate));
+    assert_eq!(stage.store.stats().await?.pending, 1);
+    stage.store.send_all(&batch[..7]).await?;
+    assert_eq!(stage.store.stats().await?.pending, 8);
+    Ok(())
+}
+
+/// No message and thousands of messages are both one call.
+pub async fn a_send_takes_none_or_thousands<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    stage.send(&[]).await?;
+    stage.store.send_all(&[]).await?;
+    assert_eq!(stage.store.stats().await?.pending, 0);
+    let many: Vec<Message> = (0..5_000)
+        .map(|n| message(&format!("{n:05}")).key("k").build())
+        .collect::<Result<_>>()?;
+    stage.send(&many).await?;
+    let owner = stage.owner().await?;
+    let drained = owner.drain().await?;
+    assert_eq!(drained.len(), many.len());
+    assert!(drained.is_sorted(), "a key keeps its order");
+    assert_eq!(stage.store.stats().await?.published, 5_000);
+    Ok(())
+}
+
+/// A publish that another process settles does not disturb a running transaction.
+pub async fn a_running_transaction_and_a_relay_do_not_disturb_each_other<S: Subject>() -> Result<()>
+{
+    let stage = Stage::<S>::new().await?;
+    let owner = stage.owner().await?;
+    stage.send_keyed("k", &["1"]).await?;
+    let seen = owner.row("1").await?;
+    let mut transaction = stage.subject.begin().await?;
+    transaction.send(&[message("2").key("k").build()?]).await?;
+    if S::FACTS.one_writer {
+        transaction.commit().await?;
+        owner.settle(&seen, published(false)).await?;
+    } else {
+        // The relay's verdict waits for no caller.
+        owner.settle(&seen, published(false)).await?;
+        transaction.commit().await?;
+    }
+    assert_eq!(owner.drain().await?, ["2"]);
+    Ok(())
+}
+
+fn plain(id: &str) -> PlainRow {
+    PlainRow {
+        id: id.to_owned(),
+        source: SOURCE.to_owned(),
+        topic: "suite.topic".to_owned(),
+        headers: "{}".to_owned(),
+        ..PlainRow::default()
+    }
+}
+
+/// Everything that a look gives, as messages.
+async fn messages_of<S: Subject>(stage: &Stage<S>) -> Result<Vec<Message>> {
+    let rows = stage.owner().await?.rows().await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| match row.content {
+            Content::Message(message) => message,
+            other => panic!("not a message: {other:?}"),
+        })
+        .collect())
+}

@@ -1,0 +1,280 @@
+//! What the cases act with: a migrated store, and relays reduced to their three verbs.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendoff_core::store::{
+    Ask, Content, LaneLease, LaneLook, LeaseGrant, LeaseRequest, Look, Outcome, Place,
+    QuarantineReason, RelayId, Row, Settled, Sight, Standing, Verdict,
+};
+use sendoff_core::time::Timestamp;
+use sendoff_core::{Error, Message, Result};
+
+use super::subject::{Store, Subject};
+
+/// Longer than any case takes.
+pub(super) const LONG: Duration = Duration::from_secs(600);
+/// Short enough to sit out.
+pub(super) const SHORT: Duration = Duration::from_millis(20);
+/// The source of the suite's messages.
+pub(super) const SOURCE: &str = "suite";
+/// How long a case waits for what has to happen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A migrated store on data of its own.
+pub(super) struct Stage<S> {
+    pub(super) subject: S,
+    pub(super) store: Arc<dyn Store>,
+}
+
+impl<S: Subject> Stage<S> {
+    pub(super) async fn new() -> Result<Self> {
+        let subject = S::empty().await?;
+        let store = subject.open().await?;
+        store.migrate().await?;
+        Ok(Self { subject, store })
+    }
+
+    /// Commits messages in one transaction of a caller's.
+    pub(super) async fn send(&self, messages: &[Message]) -> Result<()> {
+        let mut transaction = self.subject.begin().await?;
+        transaction.send(messages).await?;
+        transaction.commit().await
+    }
+
+    /// Commits messages with these ids and one key.
+    pub(super) async fn send_keyed(&self, key: &str, ids: &[&str]) -> Result<()> {
+        let messages = ids
+            .iter()
+            .map(|id| message(id).key(key).build())
+            .collect::<Result<Vec<_>>>()?;
+        self.send(&messages).await
+    }
+
+    /// A relay on a handle of its own, which holds nothing yet.
+    pub(super) async fn relay(&self) -> Result<Owner> {
+        Ok(Owner {
+            store: self.subject.open().await?,
+            id: RelayId::new(),
+            lanes: Vec::new(),
+        })
+    }
+
+    /// A relay that holds what it got, for long.
+    pub(super) async fn owner(&self) -> Result<Owner> {
+        let mut owner = self.relay().await?;
+        owner.lease(LONG).await?;
+        Ok(owner)
+    }
+
+    /// Lets the relay's leases lapse, and its own row with them.
+    pub(super) async fn lapse(&self, owner: &Owner) -> Result<()> {
+        let request = owner.request(SHORT, Ask::Nothing);
+        owner.store.lease(&request).await?;
+        self.subject.pass(SHORT * 2).await;
+        Ok(())
+    }
+
+    /// Waits, letting the database's time pass, until `found` gives something.
+    ///
+    /// # Panics
+    /// Where it does not come in time.
+    pub(super) async fn eventually<T, F>(
+        &self,
+        what: &str,
+        mut found: impl FnMut() -> F,
+    ) -> Result<T>
+    where
+        F: Future<Output = Result<Option<T>>>,
+    {
+        let begun = std::time::Instant::now();
+        loop {
+            if let Some(found) = found().await? {
+                return Ok(found);
+            }
+            assert!(begun.elapsed() < PATIENCE, "it did not come: {what}");
+            self.subject.pass(SHORT / 4).await;
+        }
+    }
+
+    /// A time by the database's clock.
+    pub(super) async fn time_in(&self, wait: Duration) -> Result<Timestamp> {
+        let now = self.subject.now().await?;
+        now.checked_add(wait)
+            .map_err(|error| Error::invalid("making a time", error.to_string()))
+    }
+
+    /// Where the one message with this id is; `None` where it is nowhere.
+    pub(super) async fn find(&self, id: &str) -> Result<Option<Standing>> {
+        let mut found = self.store.find(id, None).await?;
+        assert!(found.len() < 2, "{id} is in two places");
+        Ok(found.pop())
+    }
+
+    pub(super) async fn place(&self, id: &str) -> Result<Option<Place>> {
+        Ok(self.find(id).await?.map(|standing| standing.place))
+    }
+}
+
+/// Begins a message of the suite.
+pub(super) fn message(id: &str) -> sendoff_core::message::MessageBuilder {
+    Message::builder(SOURCE, "suite.topic").id(id)
+}
+
+/// A relay, reduced to its verbs.
+#[derive(Debug, Clone)]
+pub(super) struct Owner {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) id: RelayId,
+    pub(super) lanes: Vec<LaneLease>,
+}
+
+impl Owner {
+    pub(super) fn request(&self, ttl: Duration, ask: Ask) -> LeaseRequest {
+        LeaseRequest {
+            relay: self.id.clone(),
+            ttl,
+            keep: self.lanes.clone(),
+            release: Vec::new(),
+            ask,
+        }
+    }
+
+    /// Renews what it has and takes up to its share.
+    pub(super) async fn lease(&mut self, ttl: Duration) -> Result<LeaseGrant> {
+        let grant = self.store.lease(&self.request(ttl, Ask::Share)).await?;
+        self.lanes.clone_from(&grant.lanes);
+        Ok(grant)
+    }
+
+    /// Gives back lanes beyond `keep` of them, and renews the rest.
+    pub(super) async fn shrink_to(&mut self, keep: usize) -> Result<LeaseGrant> {
+        let mut request = self.request(LONG, Ask::Share);
+        request.release = request.keep.split_off(keep.min(request.keep.len()));
+        let grant = self.store.lease(&request).await?;
+        self.lanes.clone_from(&grant.lanes);
+        Ok(grant)
+    }
+
+    /// A look at everything that is due in its lanes.
+    pub(super) fn look_at_all(&self) -> Look {
+        Look {
+            lanes: self
+                .lanes
+                .iter()
+                .map(|lease| LaneLook {
+                    lane: lease.lane,
+                    after: 0,
+                })
+                .collect(),
+            ready: true,
+            waiting: true,
+            known: Vec::new(),
+            rows_max: 1_000,
+            lane_rows_max: 1_000,
+            bytes_max: 64 << 20,
+        }
+    }
+
+    pub(super) async fn look(&self) -> Result<Sight> {
+        self.store.look(&self.look_at_all()).await
+    }
+
+    pub(super) async fn rows(&self) -> Result<Vec<Row>> {
+        Ok(self.look().await?.rows)
+    }
+
+    /// The ids of what a look gives as messages, in its order.
+    pub(super) async fn ids(&self) -> Result<Vec<String>> {
+        Ok(ids_of(&self.rows().await?))
+    }
+
+    /// The row of a message that is to be seen now.
+    ///
+    /// # Panics
+    /// Where it is not.
+    pub(super) async fn row(&self, id: &str) -> Result<Row> {
+        let row = self.seen(id).await?;
+        assert!(row.is_some(), "a look does not give {id}");
+        row.ok_or_else(|| Error::invalid("looking", "not seen"))
+    }
+
+    /// The row of a message, where a look gives it.
+    pub(super) async fn seen(&self, id: &str) -> Result<Option<Row>> {
+        let rows = self.rows().await?;
+        Ok(rows.into_iter().find(|row| id_of(row) == Some(id)))
+    }
+
+    /// The verdict on a row, under the epoch at which this relay holds (or held) its lane.
+    pub(super) fn verdict(&self, row: &Row, outcome: Outcome) -> Verdict {
+        let held = self.lanes.iter().find(|lease| lease.lane == row.lane);
+        Verdict {
+            seq: row.seq,
+            lane: row.lane,
+            epoch: held.map_or(-1, |lease| lease.epoch),
+            key: row.key.clone(),
+            outcome,
+        }
+    }
+
+    pub(super) async fn settle(&self, row: &Row, outcome: Outcome) -> Result<Settled> {
+        let verdict = self.verdict(row, outcome);
+        self.store.settle(&self.id, &[verdict]).await
+    }
+
+    /// Publishes everything that it sees, in rounds, until nothing is left. Gives the ids in order.
+    pub(super) async fn drain(&self) -> Result<Vec<String>> {
+        let mut drained = Vec::new();
+        loop {
+            let rows = self.rows().await?;
+            if rows.is_empty() {
+                return Ok(drained);
+            }
+            let mut verdicts = Vec::new();
+            for row in &rows {
+                assert!(
+                    matches!(row.content, Content::Message(_)),
+                    "only messages are to be drained here"
+                );
+                verdicts.push(self.verdict(row, published(row.blocker)));
+            }
+            drained.extend(ids_of(&rows));
+            self.store.settle(&self.id, &verdicts).await?;
+        }
+    }
+}
+
+pub(super) fn id_of(row: &Row) -> Option<&str> {
+    match &row.content {
+        Content::Message(message) => Some(message.id()),
+        Content::Undecodable(_) | Content::Blocked => None,
+    }
+}
+
+pub(super) fn ids_of(rows: &[Row]) -> Vec<String> {
+    rows.iter().filter_map(id_of).map(str::to_owned).collect()
+}
+
+pub(super) fn published(releases: bool) -> Outcome {
+    Outcome::Published { releases }
+}
+
+/// A failure that counts and holds the key.
+pub(super) fn retry(after: Duration) -> Outcome {
+    Outcome::Retry {
+        after,
+        error: "the target said no".to_owned(),
+        counts: true,
+        holds: true,
+    }
+}
+
+/// Set aside for good, holding the key.
+pub(super) fn quarantined() -> Outcome {
+    Outcome::Quarantined {
+        reason: QuarantineReason::Permanent,
+        error: "the target can never take it".to_owned(),
+        holds: true,
+    }
+}

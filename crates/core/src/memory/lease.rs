@@ -1,0 +1,117 @@
+//! Leases in memory: the algorithm that [`crate::store::OutboxStore::lease`] describes.
+
+use super::state::State;
+use super::store::later;
+use crate::lane::Lane;
+use crate::store::{Ask, LaneLease, LeaseGrant, LeaseRequest};
+use crate::time::Timestamp;
+
+impl State {
+    pub(super) fn lease(&mut self, request: &LeaseRequest, now: Timestamp) -> LeaseGrant {
+        let me = request.relay.as_str();
+        let until = later(now, request.ttl);
+        self.relays.retain(|_, until| *until > now);
+        if request.ask == Ask::Leave {
+            self.relays.remove(me);
+        } else {
+            self.relays.insert(me.to_owned(), until);
+        }
+        self.give_back(me, &request.release);
+        self.keep(request, until);
+        let relays = self.relays.len();
+        let share = self.lanes.len().div_ceil(relays.max(1));
+        if request.ask == Ask::Share {
+            self.take(me, share, now, until);
+        }
+        let lanes = self.owned(me, now);
+        self.let_orphans_go(&lanes);
+        LeaseGrant {
+            lanes,
+            share,
+            lanes_total: u16::try_from(self.lanes.len()).unwrap_or(u16::MAX),
+            relays,
+        }
+    }
+
+    /// Whether a relay holds a lane under this epoch. A lapsed lease that nobody took still counts.
+    pub(super) fn holds(&self, me: &str, lane: Lane, epoch: i64) -> bool {
+        self.lanes
+            .get(usize::from(lane.0))
+            .is_some_and(|row| row.epoch == epoch && row.owner.as_deref() == Some(me))
+    }
+
+    fn give_back(&mut self, me: &str, release: &[LaneLease]) {
+        for lease in release {
+            if self.holds(me, lease.lane, lease.epoch) {
+                let row = &mut self.lanes[usize::from(lease.lane.0)];
+                row.owner = None;
+                row.floor = lease.floor;
+            }
+        }
+    }
+
+    fn keep(&mut self, request: &LeaseRequest, until: Timestamp) {
+        let me = request.relay.as_str();
+        for lease in &request.keep {
+            if self.holds(me, lease.lane, lease.epoch) {
+                let row = &mut self.lanes[usize::from(lease.lane.0)];
+                row.until = until;
+                row.floor = lease.floor;
+            }
+        }
+        if request.ask == Ask::Leave {
+            return;
+        }
+        // What it took in a call whose answer was lost: the answer of this one lists it, so it has
+        // to last as long as the rest.
+        for row in &mut self.lanes {
+            if row.owner.as_deref() == Some(me) {
+                row.until = until;
+            }
+        }
+    }
+
+    fn take(&mut self, me: &str, share: usize, now: Timestamp, until: Timestamp) {
+        let mut have = self.owned(me, now).len();
+        for row in &mut self.lanes {
+            if have >= share {
+                return;
+            }
+            if row.owner.is_none() || row.until <= now {
+                row.owner = Some(me.to_owned());
+                row.epoch += 1;
+                row.until = until;
+                have += 1;
+            }
+        }
+    }
+
+    fn owned(&self, me: &str, now: Timestamp) -> Vec<LaneLease> {
+        (0_u16..)
+            .zip(&self.lanes)
+            .filter(|(_, row)| row.owner.as_deref() == Some(me) && row.until > now)
+            .map(|(lane, row)| LaneLease {
+                lane: Lane(lane),
+                epoch: row.epoch,
+                floor: row.floor,
+            })
+            .collect()
+    }
+
+    /// A row can be marked held just as what it waited for goes. Its owner lets it go here.
+    fn let_orphans_go(&mut self, lanes: &[LaneLease]) {
+        let keys: Vec<String> = self
+            .held
+            .iter()
+            .filter(|(_, seqs)| {
+                seqs.first()
+                    .and_then(|seq| self.rows.get(seq))
+                    .is_some_and(|row| lanes.iter().any(|lease| lease.lane == row.lane))
+            })
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in keys {
+            self.release(&key);
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! A target in memory that records what it is given and fails as it is told.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+
+use crate::message::Message;
+use crate::publisher::{PublishClass, PublishError, Publisher, PublisherLimits};
+
+/// A publisher that keeps what it is given, in the order in which it took it. Clones share it.
+///
+/// Without a script it confirms everything. Rules are tried in the order in which they were given,
+/// and the first that fits the message and is not used up decides.
+///
+/// ```
+/// use sendoff_core::memory::{Act, MemoryPublisher, On};
+/// use sendoff_core::{Message, PublishError, Publisher};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> sendoff_core::Result<()> {
+/// let target = MemoryPublisher::new();
+/// target.next(2, On::Any, Act::Refuse(PublishError::failed("busy")));
+/// let message = Message::builder("shop", "orders.placed").id("1").build()?;
+/// assert!(target.publish(&message).await.is_err());
+/// assert!(target.publish(&message).await.is_err());
+/// assert!(target.publish(&message).await.is_ok());
+/// assert_eq!(target.deliveries()[0].dedup_id, "shop/1");
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct MemoryPublisher(Arc<Shared>);
+
+struct Shared {
+    limits: PublisherLimits,
+    deduplicates: bool,
+    board: Mutex<Board>,
+    /// Something on the board changed.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Board {
+    rules: Vec<Rule>,
+    refused_before: Vec<(On, PublishError)>,
+    deliveries: Vec<Delivery>,
+    seen: HashSet<String>,
+    keys_in_flight: HashMap<String, usize>,
+    tally: MemoryTally,
+    /// Goes up with each call of `let_go`; a hanging publish waits for the next.
+    let_go: u64,
+    closed: bool,
+}
+
+struct Rule {
+    on: On,
+    left: Option<u32>,
+    act: Act,
+}
+
+/// Which messages a rule is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum On {
+    /// Every message.
+    Any,
+    /// Those with this id.
+    Id(String),
+    /// Those with this key.
+    Key(String),
+    /// Those to this topic.
+    Topic(String),
+}
+
+/// What the target does with a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Act {
+    /// Takes and confirms it.
+    Confirm,
+    /// Does not take it, and answers with this failure.
+    Refuse(PublishError),
+    /// Takes it, but the caller gets this failure instead of the confirmation.
+    TakeAndFail(PublishError),
+    /// Takes and confirms it after this long.
+    Delay(Duration),
+    /// Answers nothing until [`MemoryPublisher::let_go`], then takes and confirms it. A caller who
+    /// gives up before that leaves it untaken.
+    Hang,
+    /// Takes it at once, and answers nothing until [`MemoryPublisher::let_go`].
+    TakeAndHang,
+}
+
+/// What the target took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// The message.
+    pub message: Message,
+    /// The id that it carried for deduplication.
+    pub dedup_id: String,
+    /// The same id had been taken before. A deduplicating target keeps no such delivery.
+    pub repeated: bool,
+}
+
+/// What happened at the target.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemoryTally {
+    /// Publishes that were begun.
+    pub begun: u64,
+    /// Publishes that are in flight now.
+    pub in_flight: usize,
+    /// The most that were in flight at once.
+    pub in_flight_peak: usize,
+    /// How often a publish began while another of the same key was in flight. A relay never does.
+    pub key_overlaps: u64,
+    /// Deliveries with an id that had been taken before.
+    pub repeated: u64,
+    /// Calls of [`Publisher::reset`].
+    pub resets: u64,
+    /// Publishes that began after the close.
+    pub after_close: u64,
+}
+
+impl fmt::Debug for MemoryPublisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MemoryPublisher").field(&ADDRESS).finish()
+    }
+}
+
+const ADDRESS: &str = "memory:";
+
+impl Default for MemoryPublisher {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MemoryPublisher {
+    /// A target that takes everything, repeated deliveries too, within the default limits.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with(PublisherLimits::default(), false)
+    }
+
+    /// A target that keeps the first delivery of each id only, as a deduplicating broker does.
+    #[must_use]
+    pub fn deduplicating() -> Self {
+        Self::with(PublisherLimits::default(), true)
+    }
+
+    /// A target with limits of its own.
+    #[must_use]
+    pub fn with(limits: PublisherLimits, deduplicates: bool) -> Self {
+        Self(Arc::new(Shared {
+            limits,
+            deduplicates,
+            board: Mutex::default(),
+            changed: Notify::new(),
+        }))
+    }
+
+    /// For the next `times` publishes that fit.
+    pub fn next(&self, times: u32, on: On, act: Act) {
+        self.rule(on, Some(times), act);
+    }
+
+    /// For every publish that fits, until [`MemoryPublisher::clear`].
+    pub fn always(&self, on: On, act: Act) {
+        self.rule(on, None, act);
+    }
+
+    fn rule(&self, on: On, left: Option<u32>, act: Act) {
+        self.0.lock().rules.push(Rule { on, left, act });
+    }
+
+    /// Makes [`Publisher::check`] refuse what fits, before any publish.
+    pub fn refuse_before(&self, on: On, detail: &str) {
+        self.0
+            .lock()
+            .refused_before
+            .push((on, PublishError::permanent(detail)));
+    }
+
+    /// Forgets every rule. What hangs goes on hanging.
+    pub fn clear(&self) {
+        let mut board = self.0.lock();
+        board.rules.clear();
+        board.refused_before.clear();
+    }
+
+    /// Answers every publish that hangs now.
+    pub fn let_go(&self) {
+        self.0.lock().let_go += 1;
+        self.0.changed.notify_waiters();
+    }
+
+    /// What was taken so far, in order.
+    #[must_use]
+    pub fn deliveries(&self) -> Vec<Delivery> {
+        self.0.lock().deliveries.clone()
+    }
+
+    /// The ids of what was taken so far, in order.
+    #[must_use]
+    pub fn ids(&self) -> Vec<String> {
+        let board = self.0.lock();
+        board
+            .deliveries
+            .iter()
+            .map(|delivery| delivery.message.id().to_owned())
+            .collect()
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn tally(&self) -> MemoryTally {
+        self.0.lock().tally
+    }
+
+    /// Waits until `enough` says so of what was taken and of the tally. Without a bound: the caller
+    /// brings the timeout.
+    pub async fn until(&self, enough: impl Fn(&[Delivery], &MemoryTally) -> bool) {
+        loop {
+            let mut changed = std::pin::pin!(self.0.changed.notified());
+            changed.as_mut().enable();
+            {
+                let board = self.0.lock();
+                if enough(&board.deliveries, &board.tally) {
+                    return;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits until at least `count` messages were taken. Without a bound, as
+    /// [`MemoryPublisher::until`].
+    pub async fn delivered(&self, count: usize) {
+        self.until(|deliveries, _| deliveries.len() >= count).await;
+    }
+
+    /// Waits for the next call of `let_go`.
+    async fn hang(&self) {
+        let before = self.0.lock().let_go;
+        loop {
+            let mut changed = std::pin::pin!(self.0.changed.notified());
+            changed.as_mut().enable();
+            if self.0.lock().let_go > before {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, message: &Message) {
+        {
+            let mut board = self.lock();
+            let dedup_id = message.dedup_id();
+            let repeated = !board.seen.insert(dedup_id.clone());
+            board.tally.repeated += u64::from(repeated);
+            if !(repeated && self.deduplicates) {
+                board.deliveries.push(Delivery {
+                    message: message.clone(),
+                    dedup_id,
+                    repeated,
+                });
+            }
+        }
+        self.changed.notify_waiters();
+    }
+}
+
+impl On {
+    fn fits(&self, message: &Message) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Id(id) => message.id() == id,
+            Self::Key(key) => message.key() == Some(key),
+            Self::Topic(topic) => message.topic() == topic,
+        }
+    }
+}
+
+impl Board {
+    fn act_for(&mut self, message: &Message) -> Act {
+        for rule in &mut self.rules {
+            if rule.left == Some(0) || !rule.on.fits(message) {
+                continue;
+            }
+            if let Some(left) = &mut rule.left {
+                *left -= 1;
+            }
+            return rule.act.clone();
+        }
+        Act::Confirm
+    }
+}
+
+/// Counts a publish as in flight, also where its future is dropped.
+struct InFlight<'a> {
+    shared: &'a Shared,
+    key: Option<&'a str>,
+}
+
+impl<'a> InFlight<'a> {
+    fn begin(shared: &'a Shared, message: &'a Message) -> Self {
+        {
+            let mut board = shared.lock();
+            board.tally.begun += 1;
+            board.tally.in_flight += 1;
+            board.tally.in_flight_peak = board.tally.in_flight_peak.max(board.tally.in_flight);
+            if let Some(key) = message.key() {
+                let of_key = board.keys_in_flight.entry(key.to_owned()).or_default();
+                *of_key += 1;
+                board.tally.key_overlaps += u64::from(*of_key > 1);
+            }
+        }
+        shared.changed.notify_waiters();
+        Self {
+            shared,
+            key: message.key(),
+        }
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        {
+            let mut board = self.shared.lock();
+            board.tally.in_flight -= 1;
+            if let Some(key) = self.key
+                && let Some(of_key) = board.keys_in_flight.get_mut(key)
+            {
+                *of_key -= 1;
+                if *of_key == 0 {
+                    board.keys_in_flight.remove(key);
+                }
+            }
+        }
+        self.shared.changed.notify_waiters();
+    }
+}
+
+#[async_trait]
+impl Publisher for MemoryPublisher {
+    fn address(&self) -> &str {
+        ADDRESS
+    }
+
+    fn limits(&self) -> PublisherLimits {
+        self.0.limits
+    }
+
+    fn check(&self, message: &Message) -> Result<(), PublishError> {
+        let board = self.0.lock();
+        match board.refused_before.iter().find(|(on, _)| on.fits(message)) {
+            Some((_, error)) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    async fn publish(&self, message: &Message) -> Result<(), PublishError> {
+        let act = {
+            let mut board = self.0.lock();
+            if board.closed {
+                board.tally.after_close += 1;
+                return Err(PublishError::unreachable("the target is closed"));
+            }
+            board.act_for(message)
+        };
+        let _in_flight = InFlight::begin(&self.0, message);
+        if message.body().len() > self.0.limits.body_bytes_max {
+            return Err(PublishError::new(
+                PublishClass::Permanent,
+                "the body is over the target's limit",
+            ));
+        }
+        match act {
+            Act::Confirm => self.0.take(message),
+            Act::Refuse(error) => return Err(error),
+            Act::TakeAndFail(error) => {
+                self.0.take(message);
+                return Err(error);
+            }
+            Act::Delay(time) => {
+                tokio::time::sleep(time).await;
+                self.0.take(message);
+            }
+            Act::Hang => {
+                self.hang().await;
+                self.0.take(message);
+            }
+            Act::TakeAndHang => {
+                self.0.take(message);
+                self.hang().await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn reset(&self) {
+        self.0.lock().tally.resets += 1;
+        self.0.changed.notify_waiters();
+    }
+
+    async fn close(&self) {
+        self.0.lock().closed = true;
+    }
+}

@@ -1,0 +1,93 @@
+//! Verdicts in memory: what [`crate::store::OutboxStore::settle`] writes.
+
+use super::row::Quarantine;
+use super::state::State;
+use super::store::later;
+use crate::store::{Outcome, RelayId, Settled, Verdict};
+use crate::time::Timestamp;
+
+impl State {
+    pub(super) fn settle(
+        &mut self,
+        relay: &RelayId,
+        verdicts: &[Verdict],
+        now: Timestamp,
+    ) -> Settled {
+        let mut settled = Settled::default();
+        let mut freed: Vec<&str> = Vec::new();
+        for verdict in verdicts {
+            let fenced = !self.holds(relay.as_str(), verdict.lane, verdict.epoch);
+            if fenced {
+                settled.fenced.push(verdict.seq);
+            }
+            match &verdict.outcome {
+                // A fact, whoever owns the lane by now.
+                Outcome::Published { releases } => {
+                    if self.remove(verdict.seq).is_some() {
+                        settled.published += 1;
+                        self.published += 1;
+                    }
+                    if *releases {
+                        freed.extend(verdict.key.as_deref());
+                    }
+                }
+                _ if fenced => {}
+                outcome => self.set_aside(verdict, outcome, now),
+            }
+        }
+        // Last, so that a row which the same settlement holds is let go as well.
+        for key in freed {
+            settled.released += self.release(key);
+        }
+        settled
+    }
+
+    /// Everything but a publish.
+    fn set_aside(&mut self, verdict: &Verdict, outcome: &Outcome, now: Timestamp) {
+        let (was_there, holds) = match outcome {
+            Outcome::Published { .. } => (false, false),
+            Outcome::Held => {
+                // Without a key there is nothing to wait for, and nothing that would let it go.
+                if verdict.key.is_some() {
+                    self.change(verdict.seq, |row| row.held = true);
+                }
+                (true, false)
+            }
+            Outcome::Retry {
+                after,
+                error,
+                counts,
+                holds,
+            } => {
+                let there = self.change(verdict.seq, |row| {
+                    row.retry_at = Some(later(now, *after));
+                    row.attempts = row.attempts.saturating_add(u32::from(*counts));
+                    row.last_error = Some(error.clone());
+                });
+                (there, *holds)
+            }
+            Outcome::Quarantined {
+                reason,
+                error,
+                holds,
+            } => {
+                let there = self.change(verdict.seq, |row| {
+                    row.quarantine.get_or_insert(Quarantine {
+                        at: now,
+                        reason: *reason,
+                    });
+                    row.retry_at = None;
+                    row.held = false;
+                    row.last_error = Some(error.clone());
+                });
+                (there, *holds)
+            }
+        };
+        if was_there
+            && holds
+            && let Some(key) = &verdict.key
+        {
+            self.hold_after(key, verdict.lane, verdict.seq);
+        }
+    }
+}
