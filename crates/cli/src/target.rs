@@ -9,7 +9,6 @@ use sendoff::publisher::Publisher;
 
 use crate::configuration::{Configuration, FILE_DEFAULT};
 use crate::exit::Failure;
-use crate::secret::masked;
 
 const EXAMPLES: &str =
     "write nats://host:4222/STREAM, file:out.jsonl, file:/data/out.jsonl or stdout:";
@@ -37,10 +36,10 @@ impl Target {
                 ))
                 .into());
         };
-        let publisher = sendoff::Target::open(url)?;
+        let target = sendoff::Target::read(url)?;
         Ok(Self {
-            publisher,
-            shown: masked(url),
+            publisher: target.open()?,
+            shown: target.to_string(),
             is_stdout: url.starts_with("stdout:"),
         })
     }

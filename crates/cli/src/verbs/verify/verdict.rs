@@ -232,3 +232,122 @@ fn hash(what: &impl Hash) -> u64 {
     what.hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(number: i64, id: &str, customer: &str) -> Order {
+        Order {
+            number,
+            id: id.into(),
+            customer: customer.into(),
+            item: "tea".into(),
+            quantity: 1,
+        }
+    }
+
+    fn delivery(order: &Order) -> Delivery {
+        let body = String::from_utf8(order.body().unwrap()).unwrap();
+        let line = serde_json::json!({
+            "id": order.id, "source": SOURCE, "key": order.customer, "body": body,
+        });
+        serde_json::from_value(line).unwrap()
+    }
+
+    /// Judges orders 1 to 4, all of one customer, delivered as `delivered` says.
+    fn judge(delivered: &[i64], outbox: &[(i64, InOutbox)]) -> Verdict {
+        let mut witness = Witness::default();
+        let orders: Vec<Order> = (1..=4).map(|n| order(n, &format!("o{n}"), "ada")).collect();
+        for order in &orders {
+            witness.committed(order, true);
+        }
+        for number in delivered {
+            let found = orders.iter().find(|order| order.number == *number);
+            let stranger = order(*number, &format!("o{number}"), "ada");
+            witness.delivered(&delivery(found.unwrap_or(&stranger)));
+        }
+        let outbox = outbox
+            .iter()
+            .map(|(number, place)| (format!("o{number}"), *place))
+            .collect();
+        witness.verdict(&outbox, &Ends::default())
+    }
+
+    #[test]
+    fn all_delivered_in_order_is_ok_with_duplicates_told() {
+        let verdict = judge(&[1, 2, 3, 2, 3, 4], &[]);
+        assert!(verdict.is_ok(), "{verdict:?}");
+        assert_eq!((verdict.delivered, verdict.duplicates), (4, 2));
+    }
+
+    #[test]
+    fn what_stands_in_the_outbox_is_not_lost() {
+        let verdict = judge(&[1, 2], &[(3, InOutbox::Pending), (4, InOutbox::Held)]);
+        assert!(verdict.is_ok(), "{verdict:?}");
+        assert_eq!((verdict.pending, verdict.held, verdict.lost), (1, 1, 0));
+    }
+
+    #[test]
+    fn a_committed_order_that_is_nowhere_is_lost() {
+        let verdict = judge(&[1, 2, 4], &[]);
+        assert_eq!(verdict.lost, 1);
+        assert_eq!(verdict.examples, ["lost: o3 of ada"]);
+        assert!(!verdict.is_ok());
+    }
+
+    #[test]
+    fn a_delivery_that_never_committed_is_unknown() {
+        let verdict = judge(&[1, 2, 3, 4, 9], &[]);
+        assert_eq!((verdict.unknown, verdict.lost), (1, 0));
+        assert!(!verdict.is_ok());
+    }
+
+    #[test]
+    fn an_order_that_was_overtaken_is_out_of_order_delivered_or_not() {
+        assert_eq!(judge(&[1, 3, 2, 4], &[]).out_of_order, 1);
+        assert_eq!(judge(&[1, 2, 4], &[(3, InOutbox::Pending)]).out_of_order, 1);
+        // A repetition may come later than a follower's first delivery.
+        assert_eq!(judge(&[1, 2, 3, 1, 4], &[]).out_of_order, 0);
+    }
+
+    #[test]
+    fn other_bytes_or_another_key_are_altered() {
+        for change in ["body", "key"] {
+            let mut witness = Witness::default();
+            let placed = order(1, "o1", "ada");
+            witness.committed(&placed, true);
+            let mut line = serde_json::json!({
+                "id": "o1", "source": SOURCE, "key": "ada",
+                "body": String::from_utf8(placed.body().unwrap()).unwrap(),
+            });
+            line[change] = "other".into();
+            witness.delivered(&serde_json::from_value(line).unwrap());
+            let verdict = witness.verdict(&HashMap::new(), &Ends::default());
+            assert_eq!(verdict.altered, 1, "{change}");
+        }
+    }
+
+    #[test]
+    fn an_order_that_committed_after_the_snapshot_may_be_anywhere() {
+        let mut witness = Witness::default();
+        witness.committed(&order(1, "o1", "ada"), true);
+        witness.delivered(&delivery(&order(1, "o1", "ada")));
+        witness.delivered(&delivery(&order(2, "o2", "ada")));
+        witness.committed(&order(2, "o2", "ada"), false);
+        witness.committed(&order(3, "o3", "ada"), false);
+        let verdict = witness.verdict(&HashMap::new(), &Ends::default());
+        assert!(verdict.is_ok(), "{verdict:?}");
+        assert_eq!((verdict.committed, verdict.delivered), (2, 2));
+    }
+
+    #[test]
+    fn what_others_sent_is_not_judged() {
+        let mut witness = Witness::default();
+        let line = serde_json::json!({ "id": "x", "source": "else", "key": null, "body": "" });
+        witness.delivered(&serde_json::from_value(line).unwrap());
+        let verdict = witness.verdict(&HashMap::new(), &Ends::default());
+        assert!(verdict.is_ok());
+        assert_eq!(verdict.others, 1);
+    }
+}
