@@ -12,6 +12,7 @@ use sendoff_core::time::whole_micros;
 use super::error::Failure;
 use super::file::DatabaseFile;
 use super::owner::{self, Process};
+use super::settle::HeldKey;
 use super::worker::Session;
 use super::{schema, sql};
 
@@ -56,7 +57,7 @@ pub(super) fn lease(
         if lane.owner.as_deref() == Some(me) && lane.until > now {
             lanes.push(LaneLease { lane: Lane(0), epoch: lane.epoch, floor: lane.floor });
             let mut cursor = cursor.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            *cursor = let_orphans_go(tx, cursor.take())?;
+            *cursor = mend_orphans(tx, cursor.take(), now)?;
         }
         let relays: i64 =
             tx.prepare_cached(sql::RELAYS_COUNT)?.query_row([now], |row| row.get(0))?;
@@ -157,11 +158,13 @@ fn read_lane(tx: &Connection, file: &DatabaseFile) -> Result<LaneRow, Failure> {
     lane.ok_or_else(|| schema::damaged("leasing the lane", file).into())
 }
 
-/// A row can be marked held just as what it waited for goes; its owner lets it go here. Gives the key
-/// behind which the next lease goes on, none to begin anew.
-///
-/// Keys are bytes here: another program can have stored text that is not UTF-8.
-fn let_orphans_go(tx: &Connection, after: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, Failure> {
+/// Whatever left held rows without anything to wait for: the first of them becomes that. Gives the
+/// key behind which the next lease goes on, none to begin anew.
+fn mend_orphans(
+    tx: &Connection,
+    after: Option<Vec<u8>>,
+    now: i64,
+) -> Result<Option<Vec<u8>>, Failure> {
     let mut last = after;
     for _ in 0..KEYS_PER_LEASE {
         let key: Option<Vec<u8>> = match &last {
@@ -174,7 +177,7 @@ fn let_orphans_go(tx: &Connection, after: Option<Vec<u8>>) -> Result<Option<Vec<
         let Some(key) = key else {
             return Ok(None);
         };
-        tx.prepare_cached(sql::LET_GO)?.execute([&key])?;
+        HeldKey::of(tx, &key)?.promote(tx, now)?;
         last = Some(key);
     }
     Ok(last)

@@ -43,6 +43,8 @@ struct Basket<'a> {
     bytes: usize,
     /// Rows of the kind that is being read.
     kind_rows: usize,
+    /// That kind.
+    waiting: bool,
 }
 
 pub(super) fn look(session: &Session<'_>, look: &Look) -> Result<Sight, Failure> {
@@ -56,6 +58,7 @@ pub(super) fn look(session: &Session<'_>, look: &Look) -> Result<Sight, Failure>
         rows: Vec::new(),
         bytes: 0,
         kind_rows: 0,
+        waiting: false,
     };
     session.read(|tx| {
         let mut sight = Sight::default();
@@ -69,7 +72,7 @@ pub(super) fn look(session: &Session<'_>, look: &Look) -> Result<Sight, Failure>
         }
         if look.waiting {
             let now = Session::now(tx)?;
-            basket.kind_rows = 0;
+            (basket.kind_rows, basket.waiting) = (0, true);
             let mut waiting = tx.prepare_cached(sql::WAITING)?;
             let waiting = waiting.query([has_blockers])?;
             sight.next_due_in = basket.take_waiting(tx, waiting, now)?;
@@ -149,6 +152,7 @@ impl Basket<'_> {
             key: row.get(column::KEY).unwrap_or_default(),
             attempts: row.get(column::ATTEMPTS)?,
             blocker: retry_at.is_some(),
+            waiting: self.waiting,
             content,
         });
         Ok(true)

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use sendoff_core::store::{Mended, Which};
 
 use super::error::Failure;
-use super::settle::let_go;
+use super::settle::HeldKey;
 use super::sql;
 use super::worker::Session;
 
@@ -45,7 +45,9 @@ pub(super) fn page(
         // A requeued message still is what its key waits for.
         if mend == Mend::Discard {
             for key in keys {
-                mended.released += let_go(tx, key)?;
+                let held = HeldKey::of(tx, key)?;
+                mended.released += held.stuck(tx)?;
+                held.promote(tx, now)?;
             }
         }
         let next =

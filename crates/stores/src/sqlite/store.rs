@@ -23,7 +23,7 @@ use super::worker::Worker;
 /// An outbox in a SQLite file: the relay's side and the operator's.
 ///
 /// Three threads have a connection each: one for the relay's looks, one for everything that writes,
-/// one for the operator's counts and lists, which may take their time. They end when the store is
+/// one for what may take its time, the operator's counts and lists and looks in the background. They end when the store is
 /// dropped; the last connection to a file brings its log into it.
 ///
 /// A file that is exchanged or deleted under the store is noticed before the next statement: then
@@ -80,7 +80,8 @@ impl OutboxStore for SqliteStore {
 
     async fn look(&self, look: &Look) -> Result<Sight> {
         let look = look.clone();
-        self.looks.run("reading the outbox", move |session| look::look(session, &look)).await
+        let worker = if look.background { &self.desk } else { &self.looks };
+        worker.run("reading the outbox", move |session| look::look(session, &look)).await
     }
 
     async fn settle(&self, relay: &RelayId, verdicts: &[Verdict]) -> Result<Settled> {

@@ -84,7 +84,7 @@ async fn bytes_are_bounded_before_bodies_are_read_and_the_first_row_is_given_wha
 }
 
 #[tokio::test]
-async fn a_follower_is_blocked_whenever_it_was_sent_and_goes_when_its_blocker_has_gone() {
+async fn followers_are_held_at_once_and_later_ones_are_found_blocked() {
     let shop = Shop::open().await;
     let relay = RelayId::new();
     let epoch = shop.take(&relay).await;
@@ -94,23 +94,44 @@ async fn a_follower_is_blocked_whenever_it_was_sent_and_goes_when_its_blocker_ha
     shop.send(&[keyed("c", "k")]).await;
 
     let rows = shop.rows().await;
-    let seen: Vec<(bool, bool)> =
-        rows.iter().map(|row| (matches!(row.content, Content::Blocked), row.blocker)).collect();
-    // b, x, c are ready (b and c blocked), and a's time to be tried again has come.
-    assert_eq!(seen, [(true, false), (false, false), (true, false), (false, true)]);
-    assert_eq!((content(&rows[3]).id(), rows[3].attempts), ("a", 1));
+    let seen: Vec<(bool, bool, bool)> = rows
+        .iter()
+        .map(|row| (matches!(row.content, Content::Blocked), row.blocker, row.waiting))
+        .collect();
+    // x, then c behind the failed a, then a, whose time to be tried again has come.
+    assert_eq!(seen, [(false, false, false), (true, false, false), (false, true, true)]);
+    assert_eq!((content(&rows[2]).id(), rows[2].attempts), ("a", 1));
 
-    for row in [&rows[0], &rows[2]] {
-        shop.settle(&relay, epoch, row, Outcome::Held).await;
-    }
+    shop.settle(&relay, epoch, &rows[1], Outcome::Held).await;
     assert_eq!(ids(&shop.rows().await), ["x", "a"]);
     let found = &shop.store.find("c", None).await.unwrap()[0];
     assert_eq!(found.place, Place::Held);
     assert_eq!(found.held_behind.as_deref(), Some("a"));
     let published = Outcome::Published { releases: true };
-    let settled = shop.settle(&relay, epoch, &rows[3], published).await;
+    let settled = shop.settle(&relay, epoch, &rows[2], published).await;
     assert_eq!((settled.published, settled.released), (1, 2));
     assert_eq!(ids(&shop.rows().await), ["b", "x", "c"]);
+}
+
+#[tokio::test]
+async fn a_follower_far_behind_is_found_blocked() {
+    let shop = Shop::open().await;
+    let relay = RelayId::new();
+    let epoch = shop.take(&relay).await;
+    let mut messages = vec![keyed("failing", "k"), keyed("near", "k")];
+    messages.extend((0..33_000).map(|n| message(&n.to_string())));
+    messages.push(keyed("far", "k"));
+    shop.send(&messages).await;
+    let rows = shop.rows().await;
+    shop.settle(&relay, epoch, &rows[0], retry(PATIENCE)).await;
+    let mut look = everything();
+    look.lanes[0].after = rows[0].seq + 32_990;
+    let rows = shop.store.look(&look).await.unwrap().rows;
+    let far = rows.last().unwrap();
+    assert!(matches!(far.content, Content::Blocked));
+    assert_eq!(shop.store.stats().await.unwrap().held, 1, "the near one is held");
+    shop.settle(&relay, epoch, far, Outcome::Held).await;
+    assert_eq!(shop.store.stats().await.unwrap().held, 2);
 }
 
 #[tokio::test]
@@ -143,23 +164,25 @@ async fn a_key_that_is_not_text_can_be_held_and_is_let_go() {
 }
 
 #[tokio::test]
-async fn a_row_that_was_held_as_its_blocker_went_is_let_go_by_the_next_lease() {
+async fn rows_whose_blocker_was_deleted_by_hand_are_let_go_one_by_one_after_the_next_lease() {
     let shop = Shop::open().await;
     let relay = RelayId::new();
     let epoch = shop.take(&relay).await;
-    shop.send(&[keyed("a", "k"), keyed("b", "k"), keyed("c", "l"), keyed("d", "l")]).await;
+    let (a, b, c) = (keyed("a", "k"), keyed("b", "k"), keyed("c", "k"));
+    shop.send(&[a, b, c, keyed("d", "l"), keyed("e", "l")]).await;
     let rows = shop.rows().await;
     shop.settle(&relay, epoch, &rows[0], quarantine()).await;
-    shop.settle(&relay, epoch, &rows[2], quarantine()).await;
-    let discard = Which::Id { id: "a".to_owned(), source: None };
-    assert_eq!(shop.store.discard(&discard).await.unwrap().released, 0);
-    // The relay saw b blocked before the discard, and says so after it.
-    for row in [&rows[1], &rows[3]] {
-        shop.settle(&relay, epoch, row, Outcome::Held).await;
-    }
+    shop.settle(&relay, epoch, &rows[3], quarantine()).await;
+    assert_eq!(shop.store.stats().await.unwrap().held, 3);
+    shop.connection().execute("DELETE FROM sendoff_outbox WHERE id = 'a'", []).unwrap();
     assert!(shop.rows().await.is_empty());
     shop.take(&relay).await;
-    assert_eq!(ids(&shop.rows().await), ["b"], "d still has what it waits for");
+    let rows = shop.rows().await;
+    assert_eq!(ids(&rows), ["b"], "c waits for it, and e still for d");
+    assert!(rows[0].blocker);
+    let published = Outcome::Published { releases: true };
+    assert_eq!(shop.settle(&relay, epoch, &rows[0], published).await.released, 1);
+    assert_eq!(ids(&shop.rows().await), ["c"]);
 }
 
 #[tokio::test]

@@ -94,6 +94,7 @@ pub(crate) fn everything() -> Look {
         lanes: vec![LaneLook { lane: Lane(0), after: 0 }],
         ready: true,
         waiting: true,
+        background: false,
         known: Vec::new(),
         rows_max: 10_000,
         lane_rows_max: 10_000,
