@@ -48,9 +48,8 @@ pub(super) fn page(
                 mended.released += let_go(tx, key)?;
             }
         }
-        let next = (chosen.len() == PAGE_ROWS)
-            .then(|| chosen.last().map(|(seq, _)| *seq))
-            .flatten();
+        let next =
+            (chosen.len() == PAGE_ROWS).then(|| chosen.last().map(|(seq, _)| *seq)).flatten();
         Ok((mended, next))
     })
 }
@@ -66,9 +65,7 @@ fn choose(tx: &Connection, which: &Which, after: i64) -> Result<Vec<Chosen>, Fai
     };
     let mut chosen = tx.prepare_cached(sql)?;
     let chosen = chosen
-        .query_map((after, PAGE_ROWS, third, fourth), |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?
+        .query_map((after, PAGE_ROWS, third, fourth), |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
     Ok(chosen)
 }

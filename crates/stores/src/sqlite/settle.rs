@@ -55,8 +55,7 @@ pub(super) fn settle(
         }
         if settled.published > 0 {
             let published = i64::try_from(settled.published).unwrap_or(i64::MAX);
-            tx.prepare_cached(sql::PUBLISHED_COUNT)?
-                .execute([published])?;
+            tx.prepare_cached(sql::PUBLISHED_COUNT)?.execute([published])?;
         }
         Ok(settled)
     })
@@ -72,18 +71,11 @@ fn set_aside(tx: &Connection, seq: i64, outcome: &Outcome, now: i64) -> Result<(
         Outcome::Held => {
             tx.prepare_cached(sql::HOLD)?.execute([seq])?;
         }
-        Outcome::Retry {
-            after,
-            error,
-            counts,
-            ..
-        } => {
-            tx.prepare_cached(sql::RETRY)?
-                .execute((seq, later(now, *after), counts, error))?;
+        Outcome::Retry { after, error, counts, .. } => {
+            tx.prepare_cached(sql::RETRY)?.execute((seq, later(now, *after), counts, error))?;
         }
         Outcome::Quarantined { reason, error, .. } => {
-            tx.prepare_cached(sql::QUARANTINE)?
-                .execute((seq, now, reason.as_str(), error))?;
+            tx.prepare_cached(sql::QUARANTINE)?.execute((seq, now, reason.as_str(), error))?;
         }
     }
     Ok(())

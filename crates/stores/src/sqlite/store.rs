@@ -74,19 +74,13 @@ impl OutboxStore for SqliteStore {
         let request = request.clone();
         let cursor = Arc::clone(&self.held_cursor);
         self.writes
-            .run("leasing the lane", move |session| {
-                lease::lease(session, &request, &cursor)
-            })
+            .run("leasing the lane", move |session| lease::lease(session, &request, &cursor))
             .await
     }
 
     async fn look(&self, look: &Look) -> Result<Sight> {
         let look = look.clone();
-        self.looks
-            .run("reading the outbox", move |session| {
-                look::look(session, &look)
-            })
-            .await
+        self.looks.run("reading the outbox", move |session| look::look(session, &look)).await
     }
 
     async fn settle(&self, relay: &RelayId, verdicts: &[Verdict]) -> Result<Settled> {
@@ -106,9 +100,7 @@ impl OutboxStore for SqliteStore {
     async fn sweep(&self, rows_max: u32) -> Result<u64> {
         let cursor = Arc::clone(&self.sweep_cursor);
         self.writes
-            .run("sweeping the outbox", move |session| {
-                settle::sweep(session, rows_max, &cursor)
-            })
+            .run("sweeping the outbox", move |session| settle::sweep(session, rows_max, &cursor))
             .await
     }
 }
