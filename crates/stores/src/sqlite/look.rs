@@ -1,0 +1,227 @@
+//! Looks: one snapshot, plain reads, sizes before bodies.
+//!
+//! What does not belong here: what to do with a row. The relay decides.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row as SqlRow, Rows};
+use sendoff_core::lane::Lane;
+use sendoff_core::message::{Headers, Limits, Message};
+use sendoff_core::store::{Content, Horizon, Look, Row, Sight};
+use sendoff_core::time::Timestamp;
+use sendoff_core::{Error, Result as CoreResult};
+
+use super::error::Failure;
+use super::sql;
+use super::worker::Session;
+
+/// The columns of [`sql::READY`] and [`sql::WAITING`], in their order.
+mod column {
+    pub(super) const SEQ: usize = 0;
+    pub(super) const ID: usize = 1;
+    pub(super) const SOURCE: usize = 2;
+    pub(super) const TOPIC: usize = 3;
+    pub(super) const KEY: usize = 4;
+    pub(super) const DUE_AT: usize = 5;
+    pub(super) const RETRY_AT: usize = 6;
+    pub(super) const ATTEMPTS: usize = 7;
+    pub(super) const HEADERS_BYTES: usize = 8;
+    pub(super) const BODY_BYTES: usize = 9;
+    pub(super) const HEADERS: usize = 10;
+    pub(super) const BODY: usize = 11;
+    pub(super) const BLOCKED: usize = 12;
+    pub(super) const WAIT_UNTIL: usize = 13;
+}
+
+/// Rows taken so far, against the bounds of the look.
+struct Basket<'a> {
+    look: &'a Look,
+    known: HashSet<i64>,
+    rows: Vec<Row>,
+    bytes: usize,
+    /// Rows of the kind that is being read.
+    kind_rows: usize,
+}
+
+pub(super) fn look(session: &Session<'_>, look: &Look) -> Result<Sight, Failure> {
+    // Rows of other lanes than the one there is are not there.
+    let Some(lane) = look.lanes.iter().find(|lane| lane.lane == Lane(0)) else {
+        return Ok(Sight::default());
+    };
+    let mut basket = Basket {
+        look,
+        known: look.known.iter().copied().collect(),
+        rows: Vec::new(),
+        bytes: 0,
+        kind_rows: 0,
+    };
+    session.read(|tx| {
+        let mut sight = Sight::default();
+        let has_blockers: bool =
+            tx.prepare_cached(sql::HAS_BLOCKERS)?.query_row([], |row| row.get(0))?;
+        if look.ready {
+            sight.horizon = Some(horizon(tx)?);
+            let mut ready = tx.prepare_cached(sql::READY)?;
+            let ready = ready.query((has_blockers, lane.after))?;
+            sight.truncated = basket.take_ready(tx, ready)?;
+        }
+        if look.waiting {
+            let now = Session::now(tx)?;
+            basket.kind_rows = 0;
+            let mut waiting = tx.prepare_cached(sql::WAITING)?;
+            let waiting = waiting.query([has_blockers])?;
+            sight.next_due_in = basket.take_waiting(tx, waiting, now)?;
+        }
+        sight.rows = basket.rows;
+        Ok(sight)
+    })
+}
+
+/// A seq is drawn inside the write lock, and the lock is let go by the commit: every transaction whose
+/// seqs lie at or below the last one of this snapshot is over. What is running has none yet, or ones
+/// above. (The counter is a row like any other: a rollback takes it back.)
+fn horizon(tx: &Connection) -> Result<Horizon, Failure> {
+    let seq = tx.prepare_cached(sql::SEQ_LAST)?.query_row([], |row| row.get(0))?;
+    Ok(Horizon { seq, oldest: 0, next: 0 })
+}
+
+impl Basket<'_> {
+    /// Answers whether a bound left something out.
+    fn take_ready(&mut self, tx: &Connection, mut rows: Rows<'_>) -> Result<bool, Failure> {
+        let rows_max = self.look.rows_max.min(self.look.lane_rows_max);
+        while let Some(row) = rows.next()? {
+            if self.known.contains(&row.get(column::SEQ)?) {
+                continue;
+            }
+            if !self.take(tx, row, rows_max)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Answers when the next row that was not given falls due.
+    fn take_waiting(
+        &mut self,
+        tx: &Connection,
+        mut rows: Rows<'_>,
+        now: i64,
+    ) -> Result<Option<Duration>, Failure> {
+        while let Some(row) = rows.next()? {
+            if self.known.contains(&row.get(column::SEQ)?) {
+                continue;
+            }
+            let until: i64 = row.get(column::WAIT_UNTIL)?;
+            if until > now {
+                let wait = u64::try_from(until.saturating_sub(now)).unwrap_or(0);
+                return Ok(Some(Duration::from_micros(wait)));
+            }
+            if !self.take(tx, row, self.look.rows_max)? {
+                return Ok(Some(Duration::ZERO));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes a row unless a bound forbids it.
+    fn take(
+        &mut self,
+        tx: &Connection,
+        row: &SqlRow<'_>,
+        rows_max: usize,
+    ) -> Result<bool, Failure> {
+        let blocked: bool = row.get(column::BLOCKED)?;
+        let bytes = if blocked { 0 } else { size(row)? };
+        let too_heavy = self.bytes.saturating_add(bytes) > self.look.bytes_max;
+        if self.kind_rows >= rows_max || (too_heavy && !self.rows.is_empty()) {
+            return Ok(false);
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.kind_rows += 1;
+        let content = if blocked { Content::Blocked } else { decode(tx, row)? };
+        let retry_at: Option<i64> = row.get(column::RETRY_AT)?;
+        self.rows.push(Row {
+            seq: row.get(column::SEQ)?,
+            lane: Lane(0),
+            // A key that is not text does not decode, and then it is not needed either.
+            key: row.get(column::KEY).unwrap_or_default(),
+            attempts: row.get(column::ATTEMPTS)?,
+            blocker: retry_at.is_some(),
+            content,
+        });
+        Ok(true)
+    }
+}
+
+fn size(row: &SqlRow<'_>) -> Result<usize, rusqlite::Error> {
+    let headers: usize = row.get(column::HEADERS_BYTES)?;
+    let body: usize = row.get(column::BODY_BYTES)?;
+    Ok(headers.saturating_add(body))
+}
+
+/// Reads the message of a row. What does not decode is content, not an error.
+fn decode(tx: &Connection, row: &SqlRow<'_>) -> Result<Content, Failure> {
+    let headers = bytes_of(row.get_ref(column::HEADERS)?);
+    let body = bytes_of(row.get_ref(column::BODY)?);
+    let read = match (headers, body) {
+        (Some(headers), Some(body)) => message(row, headers, body),
+        _ => {
+            let seq: i64 = row.get(column::SEQ)?;
+            let mut whole = tx.prepare_cached(sql::CONTENT)?;
+            let mut whole = whole.query([seq])?;
+            let Some(whole) = whole.next()? else {
+                return Err(rusqlite::Error::QueryReturnedNoRows.into());
+            };
+            let headers = bytes_of(whole.get_ref(0)?).unwrap_or_default();
+            message(row, headers, bytes_of(whole.get_ref(1)?).unwrap_or_default())
+        }
+    };
+    Ok(match read {
+        Ok(message) => Content::Message(message),
+        Err(error) => Content::Undecodable(error.to_string()),
+    })
+}
+
+/// Another program may have stored text as a body: its bytes are the body all the same.
+fn bytes_of(value: ValueRef<'_>) -> Option<&[u8]> {
+    match value {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(bytes),
+        _ => None,
+    }
+}
+
+fn message(row: &SqlRow<'_>, headers: &[u8], body: &[u8]) -> CoreResult<Message> {
+    let mut message = Message::builder(
+        text(row, column::SOURCE, "the source")?,
+        text(row, column::TOPIC, "the topic")?,
+    )
+    .id(text(row, column::ID, "the id")?)
+    .headers(Headers::from_json(headers)?)
+    .body(bytes::Bytes::copy_from_slice(body))
+    .limits(Limits::UNBOUNDED);
+    if !matches!(row.get_ref(column::KEY), Ok(ValueRef::Null)) {
+        message = message.key(text(row, column::KEY, "the key")?);
+    }
+    if let Ok(ValueRef::Integer(due_at)) = row.get_ref(column::DUE_AT) {
+        let due_at = Timestamp::from_microsecond(due_at)
+            .map_err(|_| undecodable("the due time is out of range".to_owned()))?;
+        message = message.due_at(due_at);
+    }
+    message.build()
+}
+
+/// SQLite keeps whatever bytes it is given as text.
+fn text<'a>(row: &'a SqlRow<'_>, at: usize, what: &'static str) -> CoreResult<&'a str> {
+    match row.get_ref(at) {
+        Ok(ValueRef::Text(bytes)) => {
+            std::str::from_utf8(bytes).map_err(|_| undecodable(format!("{what} is not UTF-8")))
+        }
+        _ => Err(undecodable(format!("{what} is not text"))),
+    }
+}
+
+fn undecodable(detail: String) -> Error {
+    Error::new(sendoff_core::ErrorKind::Corrupt, "decoding a message").detail(detail)
+}
