@@ -33,11 +33,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(misread) => return ExitCode::from(misread_code(&misread).code()),
     };
-    let form = if arguments.global.json {
-        Form::Json
-    } else {
-        Form::Text
-    };
+    let form = if arguments.global.json { Form::Json } else { Form::Text };
     let exit = match run(&arguments, form) {
         Ok(exit) => exit,
         Err(failure) => {
@@ -50,10 +46,7 @@ fn main() -> ExitCode {
 
 /// Tells what clap made of a command line that is no command: help and version are answers.
 fn misread_code(misread: &clap::Error) -> Exit {
-    let is_answer = matches!(
-        misread.kind(),
-        Misread::DisplayHelp | Misread::DisplayVersion
-    );
+    let is_answer = matches!(misread.kind(), Misread::DisplayHelp | Misread::DisplayVersion);
     let wants_json = std::env::args_os().any(|argument| argument == "--json");
     if is_answer || !wants_json {
         // Where nobody reads any more there is nobody to tell.
@@ -74,10 +67,8 @@ fn run(arguments: &Arguments, form: Form) -> Ending {
     let configuration =
         Configuration::read(arguments.global.config.as_deref(), &arguments.flags())?;
     log::begin(&configuration);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
             Error::new(ErrorKind::Unexpected, "starting the runtime").caused_by(error)
         })?;
     let ending = runtime.block_on(verb(&configuration, &arguments.verb, form));
@@ -96,9 +87,7 @@ async fn verb(configuration: &Configuration, verb: &Verb, form: Form) -> Ending 
         Verb::Status(status) => verbs::status::run(configuration, status, form).await,
         Verb::Show(show) => verbs::show::run(configuration, show, form).await,
         Verb::Quarantine { verb } => verbs::quarantine::run(configuration, verb, form).await,
-        Verb::Config {
-            verb: ConfigVerb::Show(_),
-        } => verbs::config::show(configuration, form),
+        Verb::Config { verb: ConfigVerb::Show(_) } => verbs::config::show(configuration, form),
         Verb::Completions { shell } => verbs::completions::run(*shell),
     }
 }

@@ -208,12 +208,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_fault_is_found() {
-        let rows = vec![
-            row(1, "a", 1),
-            row(2, "a", 2),
-            row(3, "b", 1),
-            row(4, "b", 2),
-        ];
+        let rows = vec![row(1, "a", 1), row(2, "a", 2), row(3, "b", 1), row(4, "b", 2)];
         let stranger = row(9, "z", 1);
         let mut altered = arrival(&rows[2]);
         altered.body[38] ^= 1;
@@ -228,10 +223,7 @@ mod tests {
             swapped,
             arrival(&stranger),
         ];
-        let explained = Explained {
-            by_fault: [2, 3].into(),
-            ..Explained::default()
-        };
+        let explained = Explained { by_fault: [2, 3].into(), ..Explained::default() };
         let mut ledger = Ledger::default();
         ledger.book(rows, &arrivals, &explained);
         let found = ledger.findings();

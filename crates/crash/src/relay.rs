@@ -48,17 +48,11 @@ pub struct RelayArguments {
 pub async fn run(arguments: RelayArguments) -> io::Result<Tally> {
     let mut term = signal(SignalKind::terminate())?;
     let marks = Arc::new(Marks::create(&arguments.marks)?);
-    let store = Arc::new(WatchedStore::new(
-        open_store(&arguments.store)?,
-        marks.clone(),
-    ));
+    let store = Arc::new(WatchedStore::new(open_store(&arguments.store)?, marks.clone()));
     let publisher = Arc::new(WatchedPublisher::new(
         open_publisher(&arguments.to)?,
         marks,
-        Trouble {
-            fails_one_in: arguments.fails_one_in,
-            healed: arguments.healed,
-        },
+        Trouble { fails_one_in: arguments.fails_one_in, healed: arguments.healed },
     ));
     let lease = Duration::from_millis(arguments.lease_ms);
     let relay = Relay::builder(store, publisher)
@@ -66,10 +60,7 @@ pub async fn run(arguments: RelayArguments) -> io::Result<Tally> {
             lease,
             publish_timeout: lease.mul_f64(0.6),
             poll: Duration::from_millis(25),
-            backoff: Backoff {
-                first: Duration::from_millis(20),
-                max: Duration::from_millis(300),
-            },
+            backoff: Backoff { first: Duration::from_millis(20), max: Duration::from_millis(300) },
             ..RelaySettings::default()
         })
         .report(|report| eprintln!("{report:?}"))

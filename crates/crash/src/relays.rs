@@ -68,12 +68,7 @@ impl Relays {
             .stderr(File::create(&words)?)
             .spawn()
             .map_err(|error| failed("starting a relay process", error))?;
-        self.live.push(RelayProcess {
-            number,
-            log: Log::new(&marks),
-            child,
-            words,
-        });
+        self.live.push(RelayProcess { number, log: Log::new(&marks), child, words });
         Ok(())
     }
 
@@ -106,10 +101,7 @@ impl Relays {
 
     /// Every log since the last comparison, with its relay's number.
     pub fn logs(&mut self) -> impl Iterator<Item = (usize, &mut Log)> {
-        self.live
-            .iter_mut()
-            .chain(&mut self.dead)
-            .map(|relay| (relay.number, &mut relay.log))
+        self.live.iter_mut().chain(&mut self.dead).map(|relay| (relay.number, &mut relay.log))
     }
 
     /// A comparison is over: forgets what is not needed any more.

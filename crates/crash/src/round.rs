@@ -182,13 +182,7 @@ fn freeze_relay(
     let counts = relay.log.counts(from)?;
     std::thread::sleep(lease.mul_f64(1.1 + 0.5 * random.f64()));
     relay.signal(Signal::CONT)?;
-    Ok(Strike {
-        fault: Fault::FreezeRelay,
-        relay: Some(relay.number),
-        from,
-        to: now(),
-        counts,
-    })
+    Ok(Strike { fault: Fault::FreezeRelay, relay: Some(relay.number), from, to: now(), counts })
 }
 
 fn strike_all(

@@ -73,9 +73,7 @@ const WRITERS: u32 = 4;
 /// What the comparison finds is no error here but in the [`Outcome`].
 pub fn run(settings: &Settings, program: &Path, say: impl Fn(&str)) -> io::Result<Outcome> {
     if settings.to == TargetKind::File && settings.relays.iter().any(|count| *count != 1) {
-        return Err(io::Error::other(
-            "a file has one writer: give --relays 1 with --to file",
-        ));
+        return Err(io::Error::other("a file has one writer: give --relays 1 with --to file"));
     }
     let begun = Instant::now();
     let seed = settings.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
@@ -128,10 +126,8 @@ impl<'a> Run<'a> {
             ("--healed", healed(&ground)),
             ("--lease-ms", settings.lease_ms.to_string()),
         ];
-        let arguments = arguments
-            .into_iter()
-            .flat_map(|(name, value)| [name.to_owned(), value])
-            .collect();
+        let arguments =
+            arguments.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect();
         let relays = Relays::new(program, arguments, &ground.folder());
         Ok(Self {
             settings,
@@ -167,13 +163,8 @@ impl<'a> Run<'a> {
         while counted < rounds {
             let fault = Fault::pick(&mut self.random, self.settings.store, self.settings.to);
             let lease = Duration::from_millis(self.settings.lease_ms);
-            let strike = strike(
-                fault,
-                &mut self.ground,
-                &mut self.relays,
-                lease,
-                &mut self.random,
-            )?;
+            let strike =
+                strike(fault, &mut self.ground, &mut self.relays, lease, &mut self.random)?;
             self.strikes.push(strike);
             if strike.counts.any() {
                 counted += 1;
@@ -212,10 +203,7 @@ impl<'a> Run<'a> {
                         self.relays.live.iter().map(|r| r.last_words()).collect();
                     return Err(failed(
                         "draining",
-                        format!(
-                            "this is left: {left:?}; the relays said: {}",
-                            words.join(" || ")
-                        ),
+                        format!("this is left: {left:?}; the relays said: {}", words.join(" || ")),
                     ));
                 }
                 _ => std::thread::sleep(Duration::from_millis(20)),

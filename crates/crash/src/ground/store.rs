@@ -59,10 +59,7 @@ impl Store {
             server.execute("shop", &insert_key(key))?;
         }
         Ok(Self {
-            kind: Kind::Postgres {
-                server: Box::new(server),
-                url,
-            },
+            kind: Kind::Postgres { server: Box::new(server), url },
             desk: Arc::new(desk),
             seen: 0,
         })
@@ -70,28 +67,17 @@ impl Store {
 
     pub(super) async fn sqlite(folder: &Path) -> io::Result<Self> {
         let path = folder.join("shop.db");
-        let options = SqliteOptions {
-            create: true,
-            ..SqliteOptions::default()
-        };
+        let options = SqliteOptions { create: true, ..SqliteOptions::default() };
         let desk = SqliteStore::open(&path, options)
             .map_err(|error| failed("opening the store", error))?;
         migrate(&desk).await?;
         let doing = "making the orders";
         let connection = Connection::open(&path).map_err(|error| failed(doing, error))?;
-        connection
-            .execute_batch(SQLITE_TABLES)
-            .map_err(|error| failed(doing, error))?;
+        connection.execute_batch(SQLITE_TABLES).map_err(|error| failed(doing, error))?;
         for key in 0..KEYS {
-            connection
-                .execute_batch(&insert_key(key))
-                .map_err(|error| failed(doing, error))?;
+            connection.execute_batch(&insert_key(key)).map_err(|error| failed(doing, error))?;
         }
-        Ok(Self {
-            kind: Kind::Sqlite { path },
-            desk: Arc::new(desk),
-            seen: 0,
-        })
+        Ok(Self { kind: Kind::Sqlite { path }, desk: Arc::new(desk), seen: 0 })
     }
 
     pub(super) fn url(&self) -> String {
@@ -125,12 +111,7 @@ impl Store {
             self.seen = row.pos;
             let id = Uuid::try_parse(&row.id).map_err(|error| failed("reading an id", error))?;
             committed.push(Committed {
-                order: Order {
-                    id,
-                    key: row.key,
-                    seed: row.seed,
-                    length: row.length,
-                },
+                order: Order { id, key: row.key, seed: row.seed, length: row.length },
                 version: row.version,
             });
         }
@@ -156,10 +137,7 @@ fn insert_key(key: u32) -> String {
 }
 
 async fn migrate(desk: &dyn OutboxDesk) -> io::Result<()> {
-    desk.migrate()
-        .await
-        .map(drop)
-        .map_err(|error| failed("migrating the store", error))
+    desk.migrate().await.map(drop).map_err(|error| failed("migrating the store", error))
 }
 
 struct Row {

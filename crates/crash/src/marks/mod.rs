@@ -73,10 +73,7 @@ impl Phase {
 
     /// Whether a second delivery is possible when the process dies now.
     fn in_flight(self) -> bool {
-        matches!(
-            self,
-            Self::Published | Self::Confirmed | Self::Settling | Self::Unknown
-        )
+        matches!(self, Self::Published | Self::Confirmed | Self::Settling | Self::Unknown)
     }
 }
 

@@ -84,12 +84,7 @@ impl Log {
     /// Those of the file.
     pub fn counts(&mut self, until: u64) -> io::Result<Counts> {
         self.fetch()?;
-        while let Some(mark) = self
-            .pending
-            .front()
-            .copied()
-            .filter(|mark| mark.at <= until)
-        {
+        while let Some(mark) = self.pending.front().copied().filter(|mark| mark.at <= until) {
             self.pending.pop_front();
             self.apply(mark);
         }
@@ -137,8 +132,7 @@ impl Log {
         }
         let whole = self.rest.len() - self.rest.len() % RECORD_BYTES;
         let records = self.rest.drain(..whole).collect::<Vec<u8>>();
-        self.pending
-            .extend(records.chunks_exact(RECORD_BYTES).filter_map(Mark::decode));
+        self.pending.extend(records.chunks_exact(RECORD_BYTES).filter_map(Mark::decode));
         Ok(())
     }
 
@@ -149,10 +143,9 @@ impl Log {
         }
         let span = self.now.remove(&mark.id).and_then(|(_, span)| span);
         let span = match (mark.phase.in_flight(), span) {
-            (true, Some(span)) => Some(Span {
-                unknown: span.unknown || mark.phase == Phase::Unknown,
-                ..span
-            }),
+            (true, Some(span)) => {
+                Some(Span { unknown: span.unknown || mark.phase == Phase::Unknown, ..span })
+            }
             (true, None) => Some(Span {
                 id: mark.id,
                 from: mark.at,
@@ -160,10 +153,7 @@ impl Log {
                 unknown: mark.phase == Phase::Unknown,
             }),
             (false, span) => {
-                self.done.extend(span.map(|span| Span {
-                    to: mark.at,
-                    ..span
-                }));
+                self.done.extend(span.map(|span| Span { to: mark.at, ..span }));
                 None
             }
         };
@@ -186,9 +176,7 @@ mod tests {
         let marks = Marks::create(&path).unwrap();
         let mut log = Log::new(&path);
         let lane = Lane(1);
-        marks
-            .read(&[(1, 11, lane), (2, 12, lane), (3, 13, lane)])
-            .unwrap();
+        marks.read(&[(1, 11, lane), (2, 12, lane), (3, 13, lane)]).unwrap();
         marks.enter(Phase::Published, 11).unwrap();
         marks.enter(Phase::Published, 12).unwrap();
         let before = now();

@@ -29,11 +29,7 @@ impl Marks {
     /// Where the file is there already or cannot be made.
     pub fn create(path: &Path) -> io::Result<Self> {
         let file = File::options().append(true).create_new(true).open(path)?;
-        Ok(Self(Mutex::new(Inner {
-            file,
-            ids: HashMap::new(),
-            rows: HashMap::new(),
-        })))
+        Ok(Self(Mutex::new(Inner { file, ids: HashMap::new(), rows: HashMap::new() })))
     }
 
     /// Rows were read.
@@ -64,9 +60,7 @@ impl Marks {
     /// Those of the file.
     pub fn rows_enter(&self, phase: Phase, seqs: impl Iterator<Item = i64>) -> io::Result<()> {
         self.with(|inner| {
-            let ids: Vec<u128> = seqs
-                .filter_map(|seq| inner.ids.get(&seq).copied())
-                .collect();
+            let ids: Vec<u128> = seqs.filter_map(|seq| inner.ids.get(&seq).copied()).collect();
             inner.enter(phase, &ids)
         })
     }

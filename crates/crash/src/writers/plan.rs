@@ -49,9 +49,7 @@ impl Plan {
         let steps = keys
             .into_iter()
             .map(|key| Step {
-                placings: (0..random.u32(1..=4))
-                    .map(|_| Placing::random(random, key))
-                    .collect(),
+                placings: (0..random.u32(1..=4)).map(|_| Placing::random(random, key)).collect(),
                 savepoint: (random.u32(..5) == 0).then(|| random.bool()),
             })
             .collect();
