@@ -1,7 +1,7 @@
 //! The relay process: the library as a user would put it together, and the wrappers that mark.
 
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ fn open_store(url: &str) -> io::Result<Arc<dyn OutboxStore>> {
 fn open_publisher(url: &str) -> io::Result<Arc<dyn Publisher>> {
     let doing = "opening the publisher";
     if let Some(path) = url.strip_prefix("file:") {
-        let publisher = FilePublisher::open(path.as_ref());
+        let publisher = FilePublisher::open(Path::new(path));
         return Ok(Arc::new(publisher.map_err(|error| failed(doing, error))?));
     }
     let publisher = NatsPublisher::new(url, NatsOptions::default());

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::failed;
 use crate::ledger::Committed;
 use crate::order::Order;
-use crate::writers::{Books, KEYS};
+use crate::writers::{Books, KEYS, key_name};
 
 /// The business's own tables. `version` is the key's, counted under a lock on its `key_version`.
 const POSTGRES_TABLES: &str = "
@@ -54,10 +54,7 @@ impl Store {
         let desk = PostgresStore::new(&url, PostgresOptions::default())
             .map_err(|error| failed("opening the store", error))?;
         migrate(&desk).await?;
-        server.execute("shop", POSTGRES_TABLES)?;
-        for key in 0..KEYS {
-            server.execute("shop", &insert_key(key))?;
-        }
+        server.execute("shop", &format!("{POSTGRES_TABLES} {}", insert_keys()))?;
         Ok(Self {
             kind: Kind::Postgres { server: Box::new(server), url },
             desk: Arc::new(desk),
@@ -73,10 +70,9 @@ impl Store {
         migrate(&desk).await?;
         let doing = "making the orders";
         let connection = Connection::open(&path).map_err(|error| failed(doing, error))?;
-        connection.execute_batch(SQLITE_TABLES).map_err(|error| failed(doing, error))?;
-        for key in 0..KEYS {
-            connection.execute_batch(&insert_key(key)).map_err(|error| failed(doing, error))?;
-        }
+        connection
+            .execute_batch(&format!("BEGIN; {SQLITE_TABLES} {}; COMMIT", insert_keys()))
+            .map_err(|error| failed(doing, error))?;
         Ok(Self { kind: Kind::Sqlite { path }, desk: Arc::new(desk), seen: 0 })
     }
 
@@ -132,8 +128,9 @@ impl Store {
     }
 }
 
-fn insert_key(key: u32) -> String {
-    format!("INSERT INTO key_version (key) VALUES ('customer-{key}')")
+fn insert_keys() -> String {
+    let rows: Vec<String> = (0..KEYS).map(|key| format!("('{}')", key_name(key))).collect();
+    format!("INSERT INTO key_version (key) VALUES {}", rows.join(", "))
 }
 
 async fn migrate(desk: &dyn OutboxDesk) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! The harness's side of the marks: one log for each relay process.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -12,6 +13,12 @@ use super::{Mark, Phase, RECORD_BYTES};
 pub struct Counts(pub [u64; 4]);
 
 impl Counts {
+    /// Whether there is something beyond the broker's door: published, confirmed or settling.
+    #[must_use]
+    pub fn any_sent(self) -> bool {
+        self.0[1..].iter().any(|count| *count > 0)
+    }
+
     /// Whether there is something in any phase.
     #[must_use]
     pub fn any(self) -> bool {
@@ -26,6 +33,17 @@ impl Counts {
             .zip(self.0)
             .find(|(counted, _)| **counted == phase)
             .map_or(0, |(_, count)| count)
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut before = "";
+        for (phase, count) in Phase::COUNTED.iter().zip(self.0) {
+            write!(f, "{before}{} {count}", phase.as_str())?;
+            before = ", ";
+        }
+        Ok(())
     }
 }
 
@@ -163,6 +181,16 @@ impl Log {
     }
 }
 
+/// Every mark of these messages in one file, in order.
+///
+/// # Errors
+/// Those of the file.
+pub fn history(path: &Path, of: impl Fn(u128) -> bool) -> io::Result<Vec<Mark>> {
+    let records = std::fs::read(path)?;
+    let marks = records.chunks_exact(RECORD_BYTES).filter_map(Mark::decode);
+    Ok(marks.filter(|mark| of(mark.id)).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Counts, Log};
@@ -186,7 +214,9 @@ mod tests {
         assert_eq!(log.counts(before).unwrap(), Counts([1, 2, 0, 0]));
         assert_eq!(log.counts(u64::MAX).unwrap(), Counts([1, 1, 0, 1]));
 
-        marks.settled([1].into_iter(), 0).unwrap();
+        marks.settled([(1, true)].into_iter(), 0).unwrap();
+        // An older look may still show what is settled.
+        marks.read(&[(1, 11, lane), (2, 12, lane)]).unwrap();
         marks.hold(&[]).unwrap();
         assert_eq!(log.counts(u64::MAX).unwrap(), Counts([0, 1, 0, 0]));
         let mut spans: Vec<_> = log.spans().collect();

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-pub use plan::KEYS;
+pub use plan::{KEYS, key_name};
 
 /// Where writers write to.
 #[derive(Debug, Clone)]
