@@ -17,11 +17,7 @@ struct Memory {
 
 #[async_trait]
 impl Subject for Memory {
-    const FACTS: Facts = Facts {
-        lanes: 64,
-        one_writer: false,
-        draws_first: true,
-    };
+    const FACTS: Facts = Facts { lanes: 64, one_writer: false, draws_first: true };
 
     async fn empty() -> Result<Self> {
         let clock = Clock::manual();

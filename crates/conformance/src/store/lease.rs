@@ -33,11 +33,7 @@ pub async fn lanes_are_shared_when_a_relay_joins<S: Subject>() -> Result<()> {
     let share = usize::from(S::FACTS.lanes).div_ceil(2);
     assert_eq!(grant.share, share);
     let grant = first.lease(LONG).await?;
-    assert_eq!(
-        grant.lanes.len(),
-        usize::from(S::FACTS.lanes),
-        "nothing is taken from it"
-    );
+    assert_eq!(grant.lanes.len(), usize::from(S::FACTS.lanes), "nothing is taken from it");
     assert_eq!((grant.share, grant.relays), (share, 2));
     let grant = first.shrink_to(share).await?;
     assert_eq!(grant.lanes.len(), share);
@@ -97,10 +93,7 @@ pub async fn a_lapsed_lease_that_nobody_took_is_renewed_under_its_epoch<S: Subje
     assert_eq!(stage.store.stats().await?.lanes_leased, 0);
     owner.lease(LONG).await?;
     assert_eq!(owner.lanes, before);
-    assert_eq!(
-        stage.store.stats().await?.lanes_leased,
-        u64::from(S::FACTS.lanes)
-    );
+    assert_eq!(stage.store.stats().await?.lanes_leased, u64::from(S::FACTS.lanes));
     Ok(())
 }
 
@@ -219,19 +212,13 @@ pub async fn a_relay_that_leaves_keeps_what_is_in_flight_until_it_lapses<S: Subj
 pub async fn a_relay_that_asks_for_nothing_takes_nothing<S: Subject>() -> Result<()> {
     let stage = Stage::<S>::new().await?;
     let owner = stage.relay().await?;
-    let grant = owner
-        .store
-        .lease(&owner.request(LONG, Ask::Nothing))
-        .await?;
+    let grant = owner.store.lease(&owner.request(LONG, Ask::Nothing)).await?;
     assert!(grant.lanes.is_empty());
     assert_eq!(grant.relays, 1, "it is live");
     let mut owner = stage.relay().await?;
     owner.lease(LONG).await?;
     let had = owner.lanes.len();
-    let grant = owner
-        .store
-        .lease(&owner.request(LONG, Ask::Nothing))
-        .await?;
+    let grant = owner.store.lease(&owner.request(LONG, Ask::Nothing)).await?;
     assert_eq!(grant.lanes.len(), had);
     Ok(())
 }
@@ -249,11 +236,7 @@ pub async fn a_lost_answer_loses_no_lane<S: Subject>() -> Result<()> {
     let grant = other.lease(LONG).await?;
     let held: BTreeSet<u16> = told.lanes.iter().map(|lease| lease.lane.0).collect();
     for lease in &grant.lanes {
-        assert!(
-            !held.contains(&lease.lane.0),
-            "lane {} has two owners",
-            lease.lane
-        );
+        assert!(!held.contains(&lease.lane.0), "lane {} has two owners", lease.lane);
     }
     // None is left without an owner either.
     owner.lease(LONG).await?;
@@ -326,11 +309,7 @@ async fn balance(relays: &mut [Owner]) -> Result<()> {
 fn assert_balanced<S: Subject>(relays: &[Owner], live: usize) {
     let share = usize::from(S::FACTS.lanes).div_ceil(live);
     for relay in relays {
-        assert!(
-            relay.lanes.len() <= share,
-            "{} of {share}",
-            relay.lanes.len()
-        );
+        assert!(relay.lanes.len() <= share, "{} of {share}", relay.lanes.len());
     }
     let all: Vec<&Owner> = relays.iter().collect();
     one_owner_each::<S>(&all);
@@ -343,19 +322,12 @@ fn one_owner_each<S: Subject>(relays: &[&Owner]) {
             *owners.entry(lease.lane.0).or_default() += 1;
         }
     }
-    assert_eq!(
-        owners.len(),
-        usize::from(S::FACTS.lanes),
-        "every lane is owned"
-    );
+    assert_eq!(owners.len(), usize::from(S::FACTS.lanes), "every lane is owned");
     assert!(owners.values().all(|count| *count == 1), "by one relay");
 }
 
 fn epoch_of(lanes: &[LaneLease], of: &LaneLease) -> i64 {
-    lanes
-        .iter()
-        .find(|lease| lease.lane == of.lane)
-        .map_or(i64::MIN, |lease| lease.epoch)
+    lanes.iter().find(|lease| lease.lane == of.lane).map_or(i64::MIN, |lease| lease.epoch)
 }
 
 fn set_floors(owner: &mut Owner, base: i64) {
@@ -378,11 +350,5 @@ fn assert_floors_of(owner: &Owner, base: i64) {
 }
 
 fn bump(lanes: &[LaneLease], by: i64) -> Vec<LaneLease> {
-    lanes
-        .iter()
-        .map(|lease| LaneLease {
-            epoch: lease.epoch + by,
-            ..*lease
-        })
-        .collect()
+    lanes.iter().map(|lease| LaneLease { epoch: lease.epoch + by, ..*lease }).collect()
 }

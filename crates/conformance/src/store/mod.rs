@@ -14,13 +14,19 @@
 )]
 
 pub mod desk;
+pub mod fence;
+pub mod hold;
 pub mod lease;
 mod list;
 pub mod look;
+pub mod mend;
+pub mod schema;
 pub mod send;
 pub mod settle;
 mod stage;
 mod subject;
+pub mod survive;
+pub mod wait;
 
 pub use list::{CASES, check_the_list};
 pub use sendoff_core::memory::PlainRow;

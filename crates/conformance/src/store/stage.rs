@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sendoff_core::memory::PlainRow;
 use sendoff_core::store::{
     Ask, Content, LaneLease, LaneLook, LeaseGrant, LeaseRequest, Look, Outcome, Place,
     QuarantineReason, RelayId, Row, Settled, Sight, Standing, Verdict,
@@ -45,20 +46,14 @@ impl<S: Subject> Stage<S> {
 
     /// Commits messages with these ids and one key.
     pub(super) async fn send_keyed(&self, key: &str, ids: &[&str]) -> Result<()> {
-        let messages = ids
-            .iter()
-            .map(|id| message(id).key(key).build())
-            .collect::<Result<Vec<_>>>()?;
+        let messages =
+            ids.iter().map(|id| message(id).key(key).build()).collect::<Result<Vec<_>>>()?;
         self.send(&messages).await
     }
 
     /// A relay on a handle of its own, which holds nothing yet.
     pub(super) async fn relay(&self) -> Result<Owner> {
-        Ok(Owner {
-            store: self.subject.open().await?,
-            id: RelayId::new(),
-            lanes: Vec::new(),
-        })
+        Ok(Owner { store: self.subject.open().await?, id: RelayId::new(), lanes: Vec::new() })
     }
 
     /// A relay that holds what it got, for long.
@@ -101,8 +96,7 @@ impl<S: Subject> Stage<S> {
     /// A time by the database's clock.
     pub(super) async fn time_in(&self, wait: Duration) -> Result<Timestamp> {
         let now = self.subject.now().await?;
-        now.checked_add(wait)
-            .map_err(|error| Error::invalid("making a time", error.to_string()))
+        now.checked_add(wait).map_err(|error| Error::invalid("making a time", error.to_string()))
     }
 
     /// Where the one message with this id is; `None` where it is nowhere.
@@ -160,16 +154,10 @@ impl Owner {
     /// A look at everything that is due in its lanes.
     pub(super) fn look_at_all(&self) -> Look {
         Look {
-            lanes: self
-                .lanes
-                .iter()
-                .map(|lease| LaneLook {
-                    lane: lease.lane,
-                    after: 0,
-                })
-                .collect(),
+            lanes: self.lanes.iter().map(|lease| LaneLook { lane: lease.lane, after: 0 }).collect(),
             ready: true,
             waiting: true,
+            background: false,
             known: Vec::new(),
             rows_max: 1_000,
             lane_rows_max: 1_000,
@@ -223,23 +211,46 @@ impl Owner {
         self.store.settle(&self.id, &[verdict]).await
     }
 
+    /// Settles as held what a look gives as blocked, as a relay does: so many rows.
+    pub(super) async fn hold_blocked(&self, expected: usize) -> Result<()> {
+        let rows = self.rows().await?;
+        let blocked: Vec<Verdict> = rows
+            .iter()
+            .filter(|row| matches!(row.content, Content::Blocked))
+            .map(|row| self.verdict(row, Outcome::Held))
+            .collect();
+        assert_eq!(blocked.len(), expected, "so many are blocked");
+        self.store.settle(&self.id, &blocked).await.map(drop)
+    }
+
     /// Publishes everything that it sees, in rounds, until nothing is left. Gives the ids in order.
+    ///
+    /// # Panics
+    /// Where a look gives anything but messages.
     pub(super) async fn drain(&self) -> Result<Vec<String>> {
+        self.drain_rows(false).await
+    }
+
+    /// The same, and what is blocked is held, as a relay does.
+    pub(super) async fn drain_holding(&self) -> Result<Vec<String>> {
+        self.drain_rows(true).await
+    }
+
+    async fn drain_rows(&self, holding: bool) -> Result<Vec<String>> {
         let mut drained = Vec::new();
         loop {
             let rows = self.rows().await?;
             if rows.is_empty() {
                 return Ok(drained);
             }
-            let mut verdicts = Vec::new();
-            for row in &rows {
-                assert!(
-                    matches!(row.content, Content::Message(_)),
-                    "only messages are to be drained here"
-                );
-                verdicts.push(self.verdict(row, published(row.blocker)));
-            }
-            drained.extend(ids_of(&rows));
+            // What is blocked is held before what blocks it goes, as it is found in one look.
+            let (messages, rest): (Vec<Row>, Vec<Row>) =
+                rows.into_iter().partition(|row| matches!(row.content, Content::Message(_)));
+            assert!(holding || rest.is_empty(), "only messages are to be drained here");
+            let held = rest.iter().map(|row| self.verdict(row, Outcome::Held));
+            let gone = messages.iter().map(|row| self.verdict(row, published(row.blocker)));
+            let verdicts: Vec<Verdict> = held.chain(gone).collect();
+            drained.extend(ids_of(&messages));
             self.store.settle(&self.id, &verdicts).await?;
         }
     }
@@ -262,12 +273,7 @@ pub(super) fn published(releases: bool) -> Outcome {
 
 /// A failure that counts and holds the key.
 pub(super) fn retry(after: Duration) -> Outcome {
-    Outcome::Retry {
-        after,
-        error: "the target said no".to_owned(),
-        counts: true,
-        holds: true,
-    }
+    Outcome::Retry { after, error: "the target said no".to_owned(), counts: true, holds: true }
 }
 
 /// Set aside for good, holding the key.
@@ -276,5 +282,26 @@ pub(super) fn quarantined() -> Outcome {
         reason: QuarantineReason::Permanent,
         error: "the target can never take it".to_owned(),
         holds: true,
+    }
+}
+
+/// A row as another program writes it.
+pub(super) fn plain(id: &str) -> PlainRow {
+    PlainRow {
+        id: id.to_owned(),
+        source: SOURCE.to_owned(),
+        topic: "suite.topic".to_owned(),
+        headers: "{}".to_owned(),
+        ..PlainRow::default()
+    }
+}
+
+/// What a task came back with.
+pub(super) fn joined<T>(
+    ended: std::result::Result<Result<T>, tokio::task::JoinError>,
+) -> Result<T> {
+    match ended {
+        Ok(result) => result,
+        Err(panicked) => panic!("a task ended badly: {panicked}"),
     }
 }

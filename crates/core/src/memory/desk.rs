@@ -101,6 +101,7 @@ impl OutboxDesk for MemoryStore {
     }
 
     async fn discard(&self, which: &Which) -> Result<Mended> {
+        let now = self.shared.now();
         let mut state = self.shared.lock();
         state.need_schema("discarding messages")?;
         let mut mended = Mended::default();
@@ -110,7 +111,8 @@ impl OutboxDesk for MemoryStore {
             mended.messages += 1;
         }
         for key in keys {
-            mended.released += state.release(&key);
+            mended.released += count(state.stuck(&key).len());
+            state.promote(&key, now);
         }
         state.news += u64::from(mended.released > 0);
         drop(state);
@@ -166,10 +168,7 @@ impl State {
             published: self.published,
             lanes: count(self.lanes.len()),
             lanes_leased: count(
-                self.lanes
-                    .iter()
-                    .filter(|lane| lane.owner.is_some() && lane.until > now)
-                    .count(),
+                self.lanes.iter().filter(|lane| lane.owner.is_some() && lane.until > now).count(),
             ),
             relays: count(self.relays.values().filter(|until| **until > now).count()),
             ..Stats::default()
@@ -247,9 +246,7 @@ impl State {
             Which::Reason(reason) => row.quarantine.is_some_and(|q| q.reason == *reason),
             Which::Id { id, source } => {
                 row.plain.id == *id
-                    && source
-                        .as_ref()
-                        .is_none_or(|source| *source == row.plain.source)
+                    && source.as_ref().is_none_or(|source| *source == row.plain.source)
             }
         };
         self.quarantine

@@ -24,7 +24,7 @@ impl State {
             self.take(me, share, now, until);
         }
         let lanes = self.owned(me, now);
-        self.let_orphans_go(&lanes);
+        self.promote_orphans(&lanes, now);
         LeaseGrant {
             lanes,
             share,
@@ -90,28 +90,20 @@ impl State {
         (0_u16..)
             .zip(&self.lanes)
             .filter(|(_, row)| row.owner.as_deref() == Some(me) && row.until > now)
-            .map(|(lane, row)| LaneLease {
-                lane: Lane(lane),
-                epoch: row.epoch,
-                floor: row.floor,
-            })
+            .map(|(lane, row)| LaneLease { lane: Lane(lane), epoch: row.epoch, floor: row.floor })
             .collect()
     }
 
-    /// A row can be marked held just as what it waited for goes. Its owner lets it go here.
-    fn let_orphans_go(&mut self, lanes: &[LaneLease]) {
-        let keys: Vec<String> = self
-            .held
-            .iter()
-            .filter(|(_, seqs)| {
-                seqs.first()
-                    .and_then(|seq| self.rows.get(seq))
-                    .is_some_and(|row| lanes.iter().any(|lease| lease.lane == row.lane))
-            })
-            .map(|(key, _)| key.clone())
-            .collect();
+    /// Whatever left held rows without anything to wait for, their owner mends it here.
+    fn promote_orphans(&mut self, lanes: &[LaneLease], now: Timestamp) {
+        let is_mine = |seq: &i64| {
+            let row = self.rows.get(seq);
+            row.is_some_and(|row| lanes.iter().any(|lease| lease.lane == row.lane))
+        };
+        let of_mine = self.held.iter().filter(|(_, seqs)| seqs.first().is_some_and(is_mine));
+        let keys: Vec<String> = of_mine.map(|(key, _)| key.clone()).collect();
         for key in keys {
-            self.release(&key);
+            self.promote(&key, now);
         }
     }
 }

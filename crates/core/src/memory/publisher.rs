@@ -174,10 +174,7 @@ impl MemoryPublisher {
 
     /// Makes [`Publisher::check`] refuse what fits, before any publish.
     pub fn refuse_before(&self, on: On, detail: &str) {
-        self.0
-            .lock()
-            .refused_before
-            .push((on, PublishError::permanent(detail)));
+        self.0.lock().refused_before.push((on, PublishError::permanent(detail)));
     }
 
     /// Forgets every rule. What hangs goes on hanging.
@@ -203,11 +200,7 @@ impl MemoryPublisher {
     #[must_use]
     pub fn ids(&self) -> Vec<String> {
         let board = self.0.lock();
-        board
-            .deliveries
-            .iter()
-            .map(|delivery| delivery.message.id().to_owned())
-            .collect()
+        board.deliveries.iter().map(|delivery| delivery.message.id().to_owned()).collect()
     }
 
     /// What happened so far.
@@ -264,11 +257,7 @@ impl Shared {
             let repeated = !board.seen.insert(dedup_id.clone());
             board.tally.repeated += u64::from(repeated);
             if !(repeated && self.deduplicates) {
-                board.deliveries.push(Delivery {
-                    message: message.clone(),
-                    dedup_id,
-                    repeated,
-                });
+                board.deliveries.push(Delivery { message: message.clone(), dedup_id, repeated });
             }
         }
         self.changed.notify_waiters();
@@ -321,10 +310,7 @@ impl<'a> InFlight<'a> {
             }
         }
         shared.changed.notify_waiters();
-        Self {
-            shared,
-            key: message.key(),
-        }
+        Self { shared, key: message.key() }
     }
 }
 

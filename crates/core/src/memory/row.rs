@@ -55,11 +55,7 @@ impl PlainRow {
 
     /// What the CHECK constraints of the databases say.
     pub(super) fn check(&self) -> Result<()> {
-        let names = [
-            ("id", &self.id),
-            ("source", &self.source),
-            ("topic", &self.topic),
-        ];
+        let names = [("id", &self.id), ("source", &self.source), ("topic", &self.topic)];
         for (what, name) in names {
             if name.is_empty() || name.len() > Limits::NAME_BYTES_MAX {
                 return Err(refused(format!("the {what} has {} bytes", name.len())));

@@ -14,7 +14,7 @@ impl State {
         now: Timestamp,
     ) -> Settled {
         let mut settled = Settled::default();
-        let mut freed: Vec<&str> = Vec::new();
+        let mut freed: Vec<(&Verdict, bool)> = Vec::new();
         for verdict in verdicts {
             let fenced = !self.holds(relay.as_str(), verdict.lane, verdict.epoch);
             if fenced {
@@ -26,9 +26,7 @@ impl State {
                     if self.remove(verdict.seq).is_some() {
                         settled.published += 1;
                         self.published += 1;
-                    }
-                    if *releases {
-                        freed.extend(verdict.key.as_deref());
+                        freed.push((verdict, *releases && !fenced));
                     }
                 }
                 _ if fenced => {}
@@ -36,10 +34,24 @@ impl State {
             }
         }
         // Last, so that a row which the same settlement holds is let go as well.
-        for key in freed {
-            settled.released += self.release(key);
+        for (verdict, releases) in freed {
+            let Some(key) = verdict.key.as_deref() else { continue };
+            if releases {
+                settled.released += self.let_go(verdict, key);
+            } else {
+                // The owner does not know that its key's rows wait for nothing any more.
+                self.promote(key, now);
+            }
         }
         settled
+    }
+
+    fn let_go(&mut self, verdict: &Verdict, key: &str) -> u64 {
+        let released = self.release(key);
+        if let Some(lane) = self.lanes.get_mut(usize::from(verdict.lane.0)) {
+            lane.floor = lane.floor.min(verdict.seq);
+        }
+        released
     }
 
     /// Everything but a publish.
@@ -47,18 +59,14 @@ impl State {
         let (was_there, holds) = match outcome {
             Outcome::Published { .. } => (false, false),
             Outcome::Held => {
-                // Without a key there is nothing to wait for, and nothing that would let it go.
-                if verdict.key.is_some() {
+                // Where its blocker has gone meanwhile, nothing would let it go.
+                let row = self.rows.get(&verdict.seq);
+                if row.is_some_and(|row| self.blocker_of(row).is_some()) {
                     self.change(verdict.seq, |row| row.held = true);
                 }
                 (true, false)
             }
-            Outcome::Retry {
-                after,
-                error,
-                counts,
-                holds,
-            } => {
+            Outcome::Retry { after, error, counts, holds } => {
                 let there = self.change(verdict.seq, |row| {
                     row.retry_at = Some(later(now, *after));
                     row.attempts = row.attempts.saturating_add(u32::from(*counts));
@@ -66,16 +74,9 @@ impl State {
                 });
                 (there, *holds)
             }
-            Outcome::Quarantined {
-                reason,
-                error,
-                holds,
-            } => {
+            Outcome::Quarantined { reason, error, holds } => {
                 let there = self.change(verdict.seq, |row| {
-                    row.quarantine.get_or_insert(Quarantine {
-                        at: now,
-                        reason: *reason,
-                    });
+                    row.quarantine.get_or_insert(Quarantine { at: now, reason: *reason });
                     row.retry_at = None;
                     row.held = false;
                     row.last_error = Some(error.clone());

@@ -100,10 +100,7 @@ impl State {
         };
         Err(Error::new(kind, operation)
             .subject(super::store::ADDRESS)
-            .detail(format!(
-                "the schema has version {}, {SCHEMA_VERSION} is needed",
-                self.schema
-            )))
+            .detail(format!("the schema has version {}, {SCHEMA_VERSION} is needed", self.schema)))
     }
 
     pub(super) fn lane_of(&self, plain: &PlainRow) -> Lane {
@@ -114,10 +111,7 @@ impl State {
     /// Adds a committed row, and its pair.
     pub(super) fn insert(&mut self, row: Stored) {
         let pair = (row.plain.id.clone(), row.plain.source.clone());
-        let kept = Pair::Kept {
-            sent_at: row.created_at,
-            seq: Some(row.seq),
-        };
+        let kept = Pair::Kept { sent_at: row.created_at, seq: Some(row.seq) };
         self.pairs.insert(pair, kept);
         self.enlist(&row);
         self.rows.insert(row.seq, row);
@@ -200,37 +194,40 @@ impl State {
         let later: Vec<i64> = self.ready[usize::from(lane.0)]
             .range((Bound::Excluded(seq), Bound::Unbounded))
             .copied()
-            .filter(|later| {
-                self.rows
-                    .get(later)
-                    .is_some_and(|row| row.key() == Some(key))
-            })
+            .filter(|later| self.rows.get(later).is_some_and(|row| row.key() == Some(key)))
             .collect();
         for later in later {
             self.change(later, |row| row.held = true);
         }
     }
 
-    /// Lets go the held rows of a key that nothing blocks any more.
+    /// The held rows of a key that nothing blocks any more, in seq order.
+    pub(super) fn stuck(&self, key: &str) -> Vec<i64> {
+        let held = self.held.get(key).into_iter().flatten().copied();
+        held.filter(|seq| self.rows.get(seq).is_some_and(|row| self.blocker_of(row).is_none()))
+            .collect()
+    }
+
+    /// Lets go the held rows of a key that nothing blocks any more: they are ready again.
     pub(super) fn release(&mut self, key: &str) -> u64 {
-        let Some(held) = self.held.get(key) else {
-            return 0;
-        };
-        let free: Vec<i64> = held
-            .iter()
-            .copied()
-            .filter(|seq| {
-                self.rows
-                    .get(seq)
-                    .is_some_and(|row| self.blocker_of(row).is_none())
-            })
-            .collect();
         let mut released = 0;
-        for seq in free {
+        for seq in self.stuck(key) {
             self.change(seq, |row| row.held = false);
             released += 1;
         }
         released
+    }
+
+    /// Where a key has held rows and nothing that they wait for, the first of them becomes that: it
+    /// is tried at once, and lets the others go once it is published. If all became ready, a row
+    /// that is sent now could go before them, since their owner has read past them.
+    pub(super) fn promote(&mut self, key: &str, now: Timestamp) {
+        if let Some(first) = self.stuck(key).first() {
+            self.change(*first, |row| {
+                row.held = false;
+                row.retry_at = Some(now);
+            });
+        }
     }
 }
 

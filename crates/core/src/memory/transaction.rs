@@ -49,14 +49,7 @@ impl MemoryTransaction {
             state.running.token_last += 1;
             state.running.token_last
         };
-        Self {
-            shared,
-            token,
-            xid: None,
-            rows: Vec::new(),
-            savepoints: Vec::new(),
-            drawn: None,
-        }
+        Self { shared, token, xid: None, rows: Vec::new(), savepoints: Vec::new(), drawn: None }
     }
 
     /// Draws the position of the next message before that is written, as a program does that calls
@@ -79,7 +72,7 @@ impl MemoryTransaction {
     pub fn rollback_to(&mut self, name: &str) -> Result<()> {
         let Some(at) = self.savepoints.iter().rposition(|(set, _)| set == name) else {
             return Err(
-                Error::new(ErrorKind::NotFound, "rolling back to a savepoint").subject(name),
+                Error::new(ErrorKind::NotFound, "rolling back to a savepoint").subject(name)
             );
         };
         self.savepoints.truncate(at + 1);
@@ -106,10 +99,7 @@ impl MemoryTransaction {
         }
         let now = self.shared.now();
         let shared = Arc::clone(&self.shared);
-        let mut waiting = Waiting {
-            shared: &shared,
-            token: self.token,
-        };
+        let mut waiting = Waiting { shared: &shared, token: self.token };
         loop {
             let mut ended = std::pin::pin!(shared.ended.notified());
             // Enrolled before the pairs are read, so that an end between the two is not missed.
@@ -192,8 +182,7 @@ impl Transaction<Memory> for MemoryTransaction {
     type Error = Error;
 
     async fn append(&mut self, messages: &[Message]) -> Result<()> {
-        self.write(messages.iter().map(PlainRow::of).collect())
-            .await
+        self.write(messages.iter().map(PlainRow::of).collect()).await
     }
 
     async fn commit(self) -> Result<()> {

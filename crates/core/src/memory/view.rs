@@ -16,24 +16,18 @@ struct Basket<'a> {
     bytes: usize,
     /// Rows of the kind that is being read.
     kind_rows: usize,
+    /// That kind.
+    waiting: bool,
 }
 
 impl State {
     pub(super) fn look(&self, look: &Look, now: Timestamp) -> Sight {
         let known: HashSet<i64> = look.known.iter().copied().collect();
-        let mut basket = Basket {
-            look,
-            rows: Vec::new(),
-            bytes: 0,
-            kind_rows: 0,
-        };
+        let mut basket = Basket { look, rows: Vec::new(), bytes: 0, kind_rows: 0, waiting: false };
         let truncated = look.ready && self.look_ready(&mut basket, &known);
-        basket.kind_rows = 0;
-        let next_due = if look.waiting {
-            self.look_waiting(&mut basket, &known, now)
-        } else {
-            None
-        };
+        (basket.kind_rows, basket.waiting) = (0, true);
+        let next_due =
+            if look.waiting { self.look_waiting(&mut basket, &known, now) } else { None };
         Sight {
             rows: basket.rows,
             truncated,
@@ -86,10 +80,7 @@ impl State {
             .iter()
             .filter_map(|lane| self.waiting.get(usize::from(lane.lane.0)))
             .flat_map(|lane| {
-                lane.iter()
-                    .copied()
-                    .filter(|(_, seq)| !known.contains(seq))
-                    .take(enough)
+                lane.iter().copied().filter(|(_, seq)| !known.contains(seq)).take(enough)
             })
             .collect();
         waiting.sort_unstable();
@@ -130,11 +121,8 @@ impl Basket<'_> {
             key: row.plain.key.clone(),
             attempts: row.attempts,
             blocker: row.retry_at.is_some(),
-            content: if blocked {
-                Content::Blocked
-            } else {
-                row.decode()
-            },
+            waiting: self.waiting,
+            content: if blocked { Content::Blocked } else { row.decode() },
         });
         true
     }

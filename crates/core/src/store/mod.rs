@@ -63,7 +63,10 @@ pub trait OutboxStore: fmt::Debug + Send + Sync + 'static {
     /// are written only where the relay still holds the lane at the verdict's epoch, and otherwise
     /// come back in [`Settled::fenced`]. A row that is gone already is no error. A published blocker
     /// that `releases` makes its key's held rows ready again, and pulls its lane's floor down to
-    /// its own seq where that is higher, in the same transaction.
+    /// its own seq where that is higher, in the same transaction. Where a published row leaves held
+    /// rows without a blocker and does not let them go, since it came under an older epoch, or was
+    /// no blocker when it was read, the lowest of them becomes one in the same transaction, as in
+    /// [`OutboxStore::lease`]: the owner has read past them, and a later one could go before them.
     ///
     /// # Errors
     /// Those of the database; then nothing was written, or (on [`crate::ErrorKind::Timeout`] and

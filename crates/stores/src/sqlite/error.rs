@@ -39,7 +39,11 @@ pub fn kind_of(error: &rusqlite::Error) -> ErrorKind {
         ffi::SQLITE_TOOBIG => ErrorKind::TooLarge,
         ffi::SQLITE_INTERRUPT => ErrorKind::Timeout,
         ffi::SQLITE_CONSTRAINT => match code {
-            ffi::SQLITE_CONSTRAINT_UNIQUE | ffi::SQLITE_CONSTRAINT_TRIGGER => ErrorKind::Duplicate,
+            // The caller's own tables have constraints too; these are the names of ours.
+            ffi::SQLITE_CONSTRAINT_UNIQUE if message.contains("sendoff_message_key") => {
+                ErrorKind::Duplicate
+            }
+            ffi::SQLITE_CONSTRAINT_TRIGGER if message.contains("sendoff:") => ErrorKind::Duplicate,
             _ => ErrorKind::Invalid,
         },
         // SQLite has no code for a table that is not there, only words.

@@ -76,8 +76,8 @@ macro_rules! look_columns {
 ///
 /// The parameters are id, source, topic, key (text or NULL), headers (text, a JSON object of
 /// strings, `{}` where there are none), body (blob) and due time (microseconds since 1970 in UTC, or
-/// NULL). Leave a column out and its default holds. Plain `INSERT` only: `OR IGNORE` is refused for a
-/// pair that was sent before, and `OR REPLACE` would make a second message of it.
+/// NULL). Leave a column out and its default holds. A pair of source and id that was sent before fails
+/// the command as a unique violation; `OR IGNORE` and `OR REPLACE` fail too.
 pub const INSERT_SQL: &str = "INSERT INTO sendoff_outbox \
     (id, source, topic, key, headers, body, due_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
@@ -105,7 +105,7 @@ pub(super) const OBJECTS: &str =
     r"SELECT name FROM sqlite_schema WHERE name LIKE 'sendoff\_%' ESCAPE '\'";
 
 /// What the migrations make, in the order in which a person would want to read it.
-pub(super) const OBJECTS_NEEDED: [&str; 12] = [
+pub(super) const OBJECTS_NEEDED: [&str; 13] = [
     "sendoff_schema_version",
     "sendoff_outbox",
     "sendoff_outbox_ready",
@@ -114,6 +114,7 @@ pub(super) const OBJECTS_NEEDED: [&str; 12] = [
     "sendoff_outbox_held",
     "sendoff_outbox_quarantine",
     "sendoff_message_key",
+    "sendoff_outbox_pair",
     "sendoff_outbox_message_key",
     "sendoff_lane",
     "sendoff_relay",

@@ -71,15 +71,24 @@ CREATE TABLE IF NOT EXISTS sendoff_message_key (
     UNIQUE (id, source)
 );
 
+-- A pair that was sent before fails the sender's command, however it was written. A statement inside a
+-- trigger follows the OR clause of the statement outside: the first one here is a unique violation
+-- under INSERT, OR ABORT, OR FAIL and OR ROLLBACK; OR IGNORE and OR REPLACE pass over it and meet the
+-- second. Both come before the row is written, which OR FAIL would leave behind.
+CREATE TRIGGER IF NOT EXISTS sendoff_outbox_pair BEFORE INSERT ON sendoff_outbox
+BEGIN
+    INSERT INTO sendoff_message_key (id, source, sent_at)
+    SELECT new.id, new.source, 0 WHERE EXISTS (
+        SELECT 1 FROM sendoff_message_key WHERE id = new.id AND source = new.source);
+    SELECT RAISE(ABORT, 'sendoff: this pair of source and id was sent before') WHERE EXISTS (
+        SELECT 1 FROM sendoff_message_key WHERE id = new.id AND source = new.source);
+END;
+
 CREATE TRIGGER IF NOT EXISTS sendoff_outbox_message_key AFTER INSERT ON sendoff_outbox
 BEGIN
     INSERT INTO sendoff_message_key (seq, id, source, sent_at)
     VALUES (new.seq, new.id, new.source,
             CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000);
-    -- `INSERT OR IGNORE INTO sendoff_outbox` hands its IGNORE on to the statement above, and the
-    -- message would be there twice.
-    SELECT RAISE(ABORT, 'sendoff: this pair of source and id was sent before')
-    WHERE NOT EXISTS (SELECT 1 FROM sendoff_message_key WHERE seq = new.seq);
 END;
 
 CREATE TABLE IF NOT EXISTS sendoff_lane (
