@@ -17,6 +17,7 @@ mod target;
 mod terminal;
 mod verbs;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -48,16 +49,31 @@ fn main() -> ExitCode {
 fn misread_code(misread: &clap::Error) -> Exit {
     let is_answer = matches!(misread.kind(), Misread::DisplayHelp | Misread::DisplayVersion);
     let wants_json = std::env::args_os().any(|argument| argument == "--json");
-    if is_answer || !wants_json {
+    if is_answer {
         // Where nobody reads any more there is nobody to tell.
         let _ = misread.print();
-        return if is_answer { Exit::Done } else { Exit::Usage };
+        return Exit::Done;
     }
-    let text = misread.render().to_string();
+    let text = without_passwords(&misread.render().to_string());
+    if !wants_json {
+        let _ = std::io::stderr().write_all(text.as_bytes());
+        return Exit::Usage;
+    }
     let what = text.trim_start_matches("error: ").split("\n\n").next();
     let error = Error::invalid("reading the command line", what.unwrap_or_default().trim())
         .advice("`sendoff help` has the verbs, `sendoff help VERB` what each takes");
     Form::Json.tell(&Failure::from(error))
+}
+
+/// A text that repeats what was typed, with passwords masked.
+fn without_passwords(text: &str) -> String {
+    std::env::args_os().fold(text.to_owned(), |text, argument| {
+        let argument = argument.to_string_lossy();
+        match secret::masked(&argument) {
+            masked if masked == argument || argument.is_empty() => text,
+            masked => text.replace(argument.as_ref(), &masked),
+        }
+    })
 }
 
 fn run(arguments: &Arguments, form: Form) -> Ending {
