@@ -1,5 +1,6 @@
 //! The suite for stores, on PostgreSQL.
 #![cfg(feature = "postgres")]
+#![allow(clippy::expect_used, reason = "a test's own set-up has nobody to hand an error to")]
 
 use std::sync::Arc;
 use std::time::Duration;
