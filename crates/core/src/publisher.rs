@@ -64,7 +64,8 @@ pub trait Publisher: fmt::Debug + Send + Sync + 'static {
     /// out: what is still in a buffer must not leave later. The next publish connects anew.
     async fn reset(&self) {}
 
-    /// Flushes and closes. Nothing is published afterwards.
+    /// Flushes and closes; nothing is published afterwards. Called by whoever made the publisher, once
+    /// the relays that share it have stopped.
     async fn close(&self) {}
 }
 

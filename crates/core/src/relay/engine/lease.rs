@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::lane::Lane;
 use crate::store::{Ask, LaneLease, LeaseGrant, LeaseRequest};
 
-/// The final message to the store and the publisher's close take no longer than this each.
+/// The final message to the store takes no longer than this.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Between two sweeps, and for how many rows at once.
@@ -193,9 +193,6 @@ impl Engine {
         let left = tokio::time::timeout(LEAVE_TIMEOUT, self.parts.store.lease(&request)).await;
         if !matches!(left, Ok(Ok(_))) {
             tracing::warn!("giving back the lanes failed; they are free when the lease lapses");
-        }
-        if tokio::time::timeout(LEAVE_TIMEOUT, self.parts.publisher.close()).await.is_err() {
-            tracing::warn!("closing the publisher took too long; it was dropped");
         }
     }
 }

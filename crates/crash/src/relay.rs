@@ -1,0 +1,117 @@
+//! The relay process: the library as a user would put it together, and the wrappers that mark.
+
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendoff_brokers::file::FilePublisher;
+use sendoff_brokers::nats::{NatsOptions, NatsPublisher};
+use sendoff_core::relay::{Backoff, RelaySettings, Tally};
+use sendoff_core::store::OutboxStore;
+use sendoff_core::{Publisher, Relay};
+use sendoff_stores::postgres::{PostgresOptions, PostgresStore};
+use sendoff_stores::sqlite::{SqliteOptions, SqliteStore};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::failed;
+use crate::marks::Marks;
+use crate::watched::{Trouble, WatchedPublisher, WatchedStore};
+
+/// What a relay process is told.
+#[derive(Debug, Clone, clap::Args)]
+pub struct RelayArguments {
+    /// `postgres://...` or `sqlite:PATH`.
+    #[arg(long)]
+    pub store: String,
+    /// `nats://.../STREAM` or `file:PATH`.
+    #[arg(long)]
+    pub to: String,
+    /// Where to write marks: a file that is not there.
+    #[arg(long)]
+    pub marks: PathBuf,
+    /// Poisonous messages fail until this file is there.
+    #[arg(long)]
+    pub healed: PathBuf,
+    /// The lease, in milliseconds.
+    #[arg(long)]
+    pub lease_ms: u64,
+    /// Of so many messages one fails the first time.
+    #[arg(long, default_value_t = 40)]
+    pub fails_one_in: u128,
+}
+
+/// Runs a relay until SIGTERM, or until the harness is gone.
+///
+/// # Errors
+/// Where the store, the publisher, the relay or the marks cannot be made.
+pub async fn run(arguments: RelayArguments) -> io::Result<Tally> {
+    let mut term = signal(SignalKind::terminate())?;
+    let marks = Arc::new(Marks::create(&arguments.marks)?);
+    let store = Arc::new(WatchedStore::new(
+        open_store(&arguments.store)?,
+        marks.clone(),
+    ));
+    let publisher = Arc::new(WatchedPublisher::new(
+        open_publisher(&arguments.to)?,
+        marks,
+        Trouble {
+            fails_one_in: arguments.fails_one_in,
+            healed: arguments.healed,
+        },
+    ));
+    let lease = Duration::from_millis(arguments.lease_ms);
+    let relay = Relay::builder(store, publisher)
+        .settings(RelaySettings {
+            lease,
+            publish_timeout: lease.mul_f64(0.6),
+            poll: Duration::from_millis(25),
+            backoff: Backoff {
+                first: Duration::from_millis(20),
+                max: Duration::from_millis(300),
+            },
+            ..RelaySettings::default()
+        })
+        .report(|report| eprintln!("{report:?}"))
+        .build()
+        .map_err(|error| failed("building the relay", error))?;
+    let harness_gone = harness_gone();
+    let stop = async move {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = harness_gone => {}
+        }
+    };
+    Ok(relay.run(stop).await)
+}
+
+/// Standard input is a pipe from the harness: it ends when the harness does.
+fn harness_gone() -> tokio::sync::oneshot::Receiver<()> {
+    let (gone, seen) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let ended = io::copy(&mut io::stdin().lock().by_ref(), &mut io::sink());
+        drop(ended);
+        gone.send(())
+    });
+    seen
+}
+
+fn open_store(url: &str) -> io::Result<Arc<dyn OutboxStore>> {
+    let doing = "opening the store";
+    if let Some(path) = url.strip_prefix("sqlite:") {
+        let store = SqliteStore::open(path.as_ref(), SqliteOptions::default());
+        return Ok(Arc::new(store.map_err(|error| failed(doing, error))?));
+    }
+    let store = PostgresStore::new(url, PostgresOptions::default());
+    Ok(Arc::new(store.map_err(|error| failed(doing, error))?))
+}
+
+fn open_publisher(url: &str) -> io::Result<Arc<dyn Publisher>> {
+    let doing = "opening the publisher";
+    if let Some(path) = url.strip_prefix("file:") {
+        let publisher = FilePublisher::open(path.as_ref());
+        return Ok(Arc::new(publisher.map_err(|error| failed(doing, error))?));
+    }
+    let publisher = NatsPublisher::new(url, NatsOptions::default());
+    Ok(Arc::new(publisher.map_err(|error| failed(doing, error))?))
+}

@@ -1,0 +1,263 @@
+//! Looks: which statements are sent, and how their rows are read.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::{OptionFuture, join3};
+use sendoff_core::lane::Lane;
+use sendoff_core::message::{Headers, Limits};
+use sendoff_core::store::{Content, Horizon, Look, Row, Sight};
+use sendoff_core::{Message, Result};
+use tokio_postgres::Row as Columns;
+use tokio_postgres::types::ToSql;
+
+use super::pool::{Checkout, Pool};
+use super::sql;
+use super::wire::{Json, Time};
+
+pub(super) const DOING: &str = "reading the outbox";
+
+/// Waiting rows are read from each lane, and nearly all of them given, when the lanes have about as
+/// many. This many times the even share are read.
+const WAITING_OVERSAMPLING: usize = 4;
+/// And at least so many.
+const WAITING_LANE_ROWS_MIN: usize = 256;
+
+/// What one look asks, as the statements take it.
+struct Asked<'a> {
+    lanes: Vec<i16>,
+    afters: Vec<i64>,
+    known: &'a [i64],
+    /// One more than is given: whether it is there says whether something was left out.
+    rows: i64,
+    lane_rows: i64,
+    waiting_rows: i64,
+    waiting_lane_rows: i64,
+    bytes: i64,
+}
+
+impl<'a> Asked<'a> {
+    fn new(look: &'a Look) -> Self {
+        let share = look.rows_max.div_ceil(look.lanes.len().max(1));
+        let waiting_lane_rows = share
+            .saturating_mul(WAITING_OVERSAMPLING)
+            .max(WAITING_LANE_ROWS_MIN)
+            .min(look.rows_max);
+        Self {
+            lanes: look.lanes.iter().map(|l| lane_number(l.lane)).collect(),
+            afters: look.lanes.iter().map(|l| l.after).collect(),
+            known: &look.known,
+            rows: number(look.rows_max.saturating_add(1)),
+            lane_rows: number(look.lane_rows_max.saturating_add(1)),
+            waiting_rows: number(look.rows_max),
+            waiting_lane_rows: number(waiting_lane_rows),
+            bytes: number(look.bytes_max),
+        }
+    }
+
+    fn ready(&self) -> [&(dyn ToSql + Sync); 6] {
+        [&self.lanes, &self.afters, &self.known, &self.rows, &self.lane_rows, &self.bytes]
+    }
+
+    fn waiting(&self) -> [&(dyn ToSql + Sync); 5] {
+        [&self.lanes, &self.known, &self.waiting_rows, &self.waiting_lane_rows, &self.bytes]
+    }
+}
+
+pub(super) async fn look(pool: &Pool, look: &Look) -> Result<Sight> {
+    let mut checkout = pool.checkout(DOING).await?;
+    let asked = Asked::new(look);
+    let (last_seq, ready, waiting) = ask(&mut checkout, look, &asked).await?;
+    let mut sight = Sight::default();
+    let mut weight = 0;
+    if let (Some(last_seq), Some(rows)) = (last_seq, ready) {
+        weight = read_ready(&mut sight, look, &rows);
+        sight.horizon = horizon(last_seq, &rows);
+    }
+    if let Some(rows) = waiting {
+        read_waiting(&mut sight, look, &rows, weight);
+    }
+    checkout.keep();
+    Ok(sight)
+}
+
+/// Sends all statements at once and waits for all answers: one round trip. The futures are polled,
+/// and so the statements are run, in this order: the last seq is read before the snapshot is taken
+/// that it is compared with.
+async fn ask(
+    checkout: &mut Checkout<'_>,
+    look: &Look,
+    asked: &Asked<'_>,
+) -> Result<(Option<Columns>, Option<Vec<Columns>>, Option<Vec<Columns>>)> {
+    let mut last_seq = None;
+    let mut ready = None;
+    let mut waiting = None;
+    if look.ready {
+        last_seq = Some(checkout.statement(sql::LAST_SEQ, &[]).await?);
+        ready = Some(checkout.statement(sql::LOOK_READY, &[]).await?);
+    }
+    if look.waiting {
+        waiting = Some(checkout.statement(sql::LOOK_WAITING, &[]).await?);
+    }
+    let client = checkout.client();
+    let ready_params = asked.ready();
+    let waiting_params = asked.waiting();
+    let (last_seq, ready, waiting) = join3(
+        OptionFuture::from(last_seq.as_ref().map(|s| client.query_one(s, &[]))),
+        OptionFuture::from(ready.as_ref().map(|s| client.query(s, &ready_params))),
+        OptionFuture::from(waiting.as_ref().map(|s| client.query(s, &waiting_params))),
+    )
+    .await;
+    let failed = |error| checkout.failed(error);
+    Ok((
+        last_seq.transpose().map_err(failed)?,
+        ready.transpose().map_err(failed)?,
+        waiting.transpose().map_err(failed)?,
+    ))
+}
+
+/// What the states of a row say, as the statements give them.
+mod state {
+    pub(super) const HEADER: i16 = -1;
+    pub(super) const BLOCKED: i16 = 1;
+    pub(super) const LEFT_OUT: i16 = 2;
+}
+
+fn horizon(last_seq: Columns, rows: &[Columns]) -> Option<Horizon> {
+    let header = rows.first().filter(|row| state_of(row) == state::HEADER)?;
+    let xid = |column: usize| {
+        let xid: Option<i64> = header.get(column);
+        u64::try_from(xid.unwrap_or(0)).unwrap_or(0)
+    };
+    Some(Horizon { seq: last_seq.get(0), oldest: xid(1), next: xid(2) })
+}
+
+/// Reads ready rows and answers what they weigh.
+fn read_ready(sight: &mut Sight, look: &Look, rows: &[Columns]) -> usize {
+    let mut weight = 0;
+    let mut lane = None;
+    let mut lane_rows = 0;
+    sight.rows.reserve(rows.len());
+    for columns in rows {
+        let state = state_of(columns);
+        if state == state::HEADER {
+            continue;
+        }
+        if state == state::LEFT_OUT || sight.rows.len() == look.rows_max {
+            sight.truncated = true;
+            break;
+        }
+        let row = read(columns, state, false);
+        if lane != Some(row.lane) {
+            lane = Some(row.lane);
+            lane_rows = 0;
+        }
+        if lane_rows == look.lane_rows_max {
+            sight.truncated = true;
+            continue;
+        }
+        lane_rows += 1;
+        weight += weight_of(&row);
+        sight.rows.push(row);
+    }
+    weight
+}
+
+/// Reads waiting rows; they share the bytes with the ready ones, who come first.
+fn read_waiting(sight: &mut Sight, look: &Look, rows: &[Columns], mut weight: usize) {
+    let ready = sight.rows.len();
+    for columns in rows {
+        let state = state_of(columns);
+        if state == state::HEADER {
+            let left: Option<i64> = columns.get(1);
+            let next_due: Option<i64> = columns.get(2);
+            sight.next_due_in = if left.unwrap_or(0) > 0 {
+                Some(Duration::ZERO)
+            } else {
+                next_due.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0)))
+            };
+            continue;
+        }
+        let row = read(columns, state, true);
+        let row_weight = weight_of(&row);
+        let too_heavy = weight + row_weight > look.bytes_max && !sight.rows.is_empty();
+        if state == state::LEFT_OUT || too_heavy {
+            sight.next_due_in = Some(Duration::ZERO);
+            break;
+        }
+        // The two kinds are read by two statements: a row can have changed its kind in between.
+        if sight.rows.iter().take(ready).any(|other| other.seq == row.seq) {
+            continue;
+        }
+        weight += row_weight;
+        sight.rows.push(row);
+    }
+}
+
+/// What a row counts against the byte bound: body and headers.
+fn weight_of(row: &Row) -> usize {
+    match &row.content {
+        Content::Message(message) => message.body().len() + message.headers().size_bytes(),
+        Content::Undecodable(_) | Content::Blocked => 0,
+    }
+}
+
+fn state_of(columns: &Columns) -> i16 {
+    columns.get(0)
+}
+
+fn read(columns: &Columns, state: i16, waiting: bool) -> Row {
+    let lane: i16 = columns.get(3);
+    let attempts: i32 = columns.get(4);
+    // A database that is not UTF-8 can hold a key that is none.
+    let key = columns.try_get::<_, Option<&str>>(6);
+    let content = match (&key, state) {
+        (_, state::BLOCKED) => Content::Blocked,
+        (Err(_), _) => Content::Undecodable("the key is not UTF-8".to_owned()),
+        (Ok(key), _) => match decode(columns, *key) {
+            Ok(message) => Content::Message(message),
+            Err(reason) => Content::Undecodable(reason),
+        },
+    };
+    Row {
+        seq: columns.get(1),
+        lane: Lane(u16::try_from(lane).unwrap_or(0)),
+        key: key.ok().flatten().map(str::to_owned),
+        attempts: u32::try_from(attempts).unwrap_or(0),
+        blocker: columns.get(5),
+        waiting,
+        content,
+    }
+}
+
+/// The message, or the reason why it is none. The reason quotes no value.
+fn decode(columns: &Columns, key: Option<&str>) -> std::result::Result<Message, String> {
+    let text = |column: usize, what: &str| {
+        columns.try_get::<_, &str>(column).map_err(|_| format!("the {what} is not UTF-8"))
+    };
+    let Json(headers): Json<&[u8]> =
+        columns.try_get(10).map_err(|_| "the headers are not readable".to_owned())?;
+    let body: &[u8] = columns.try_get(11).map_err(|_| "the body is not readable".to_owned())?;
+    let due_at: Option<Time> =
+        columns.try_get(12).map_err(|_| "the due time is not readable".to_owned())?;
+    let mut message = Message::builder(text(8, "source")?, text(9, "topic")?)
+        .id(text(7, "id")?)
+        .headers(Headers::from_json(headers).map_err(|error| error.to_string())?)
+        .body(Bytes::copy_from_slice(body))
+        .limits(Limits::UNBOUNDED);
+    if let Some(key) = key {
+        message = message.key(key);
+    }
+    if let Some(Time(due_at)) = due_at {
+        message = message.due_at(due_at);
+    }
+    message.build().map_err(|error| error.to_string())
+}
+
+pub(super) fn lane_number(lane: Lane) -> i16 {
+    i16::try_from(lane.0).unwrap_or(i16::MAX)
+}
+
+fn number(bound: usize) -> i64 {
+    i64::try_from(bound).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,33 @@
+//! PostgreSQL, version 15 and later.
+//!
+//! [`PostgresStore`] is the relay's and the operator's side, on connections of its own. The
+//! caller's side is [`send`]: messages are written in the transaction that the caller opened, with
+//! tokio-postgres or (feature `sqlx-0_9-postgres`) sqlx. [`PostgresWaker`] tells relays in other
+//! processes that something was committed. For every other language there are the plain INSERT of
+//! [`INSERT_SQL`] and the SQL function `sendoff.send`.
+//!
+//! All SQL stands in one module, migrations stand beside it. What does not belong here: decisions
+//! about order, retries and batches. They are the relay's.
+
+mod desk;
+mod error;
+mod lease;
+mod listen;
+mod look;
+mod options;
+mod pool;
+mod schema;
+pub mod send;
+#[cfg(feature = "sqlx-0_9-postgres")]
+mod send_sqlx;
+mod session;
+mod settle;
+mod sql;
+mod store;
+mod waker;
+mod wire;
+
+pub use options::PostgresOptions;
+pub use sql::INSERT_SQL;
+pub use store::PostgresStore;
+pub use waker::PostgresWaker;

@@ -1,0 +1,111 @@
+//! The schema: what has to be there, what is, and the migrations that make it so.
+
+use sendoff_core::store::{Schema, SchemaState};
+use sendoff_core::{Error, ErrorKind, Result};
+use tokio_postgres::Client;
+
+use super::pool::{Checkout, Pool};
+use super::sql;
+
+/// The version that this program needs.
+pub(super) const VERSION: u32 = 1;
+
+/// Every migration may run again on a schema that has it.
+const MIGRATIONS: [(u32, &str); 1] = [(1, include_str!("migrations/0001_outbox.sql"))];
+
+/// Tables, indexes and sequences in the schema `sendoff`.
+const RELATIONS: [&str; 15] = [
+    "schema_version",
+    "outbox",
+    "outbox_seq_seq",
+    "outbox_pkey",
+    "outbox_ready",
+    "outbox_waiting",
+    "outbox_blockers",
+    "outbox_held",
+    "outbox_quarantine",
+    "message_key",
+    "message_key_sweep",
+    "lane",
+    "relay",
+    "tally",
+    "total",
+];
+const FUNCTIONS: [&str; 2] = ["send", "record_keys"];
+const TRIGGERS: [&str; 1] = ["outbox_record_keys"];
+
+const READING: &str = "reading the schema version";
+const MIGRATING: &str = "migrating the schema";
+
+pub(super) async fn schema(pool: &Pool) -> Result<Schema> {
+    let checkout = pool.checkout(READING).await?;
+    let schema = read(checkout.client()).await.map_err(|error| checkout.failed(error))?;
+    checkout.keep();
+    Ok(schema)
+}
+
+pub(super) async fn migrate(pool: &Pool, address: &str) -> Result<Schema> {
+    let mut checkout = pool.checkout(MIGRATING).await?;
+    let schema = match migrate_on(&mut checkout).await {
+        Ok(schema) => schema,
+        Err(error) => return Err(checkout.failed(error)),
+    };
+    checkout.keep();
+    match schema.state {
+        SchemaState::Current => Ok(schema),
+        SchemaState::TooNew => {
+            Err(Error::new(ErrorKind::SchemaTooNew, MIGRATING).subject(address).detail(format!(
+                "it has version {}, this program knows {VERSION}; nothing was changed",
+                schema.version
+            )))
+        }
+        SchemaState::Missing => Err(Error::new(ErrorKind::Unexpected, MIGRATING)
+            .subject(address)
+            .detail(format!("still missing: {}", schema.missing.join(", ")))),
+    }
+}
+
+async fn migrate_on(
+    checkout: &mut Checkout<'_>,
+) -> std::result::Result<Schema, tokio_postgres::Error> {
+    let transaction = checkout.client_mut().transaction().await?;
+    transaction.batch_execute(sql::MIGRATION_LOCK).await?;
+    // Read under the lock: whoever migrated at the same time is done.
+    let before = read(transaction.client()).await?;
+    if before.state != SchemaState::Missing {
+        transaction.rollback().await?;
+        return Ok(before);
+    }
+    for (version, text) in MIGRATIONS {
+        let version = i32::try_from(version).unwrap_or(i32::MAX);
+        transaction.batch_execute(text).await?;
+        transaction.execute(sql::SCHEMA_RECORD, &[&version, &text]).await?;
+    }
+    let after = read(transaction.client()).await?;
+    transaction.commit().await?;
+    Ok(after)
+}
+
+async fn read(client: &Client) -> std::result::Result<Schema, tokio_postgres::Error> {
+    let exists: bool = client.query_one(sql::SCHEMA_EXISTS, &[]).await?.get(0);
+    let mut version = 0;
+    if exists {
+        let found: i32 = client.query_one(sql::SCHEMA_VERSION, &[]).await?.get(0);
+        version = u32::try_from(found).unwrap_or(0);
+    }
+    let mut missing: Vec<String> = Vec::new();
+    if version <= VERSION {
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+            [&&RELATIONS[..], &&FUNCTIONS[..], &&TRIGGERS[..]];
+        let rows = client.query(sql::SCHEMA_MISSING, &params).await?;
+        missing.extend(rows.iter().map(|row| row.get::<_, String>(0)));
+    }
+    let state = if version > VERSION {
+        SchemaState::TooNew
+    } else if version == VERSION && missing.is_empty() {
+        SchemaState::Current
+    } else {
+        SchemaState::Missing
+    };
+    Ok(Schema { version, needed: VERSION, state, missing })
+}

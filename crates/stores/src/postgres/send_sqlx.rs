@@ -1,0 +1,108 @@
+//! Sends in the caller's own transaction, with sqlx 0.9.
+//!
+//! The statement is one that sqlx prepares and caches on the connection, as it does with the
+//! caller's own; whoever runs behind a pooler in transaction mode sets sqlx's
+//! `statement_cache_capacity(0)` for all of them.
+
+use sendoff_core::Message;
+use sendoff_core::outbox::Transaction;
+use sqlx::encode::IsNull;
+use sqlx::error::BoxDynError;
+use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo};
+use sqlx::{Encode, Postgres, Type};
+
+use super::send::parts;
+use super::sql;
+use super::wire::Time;
+
+/// sqlx 0.9, as [`Transaction`]'s driver. Callers never write it.
+#[derive(Debug)]
+pub struct Sqlx;
+
+/// The text of a jsonb value.
+struct Headers(String);
+
+impl Type<Postgres> for Headers {
+    fn type_info() -> PgTypeInfo {
+        PgTypeInfo::with_name("jsonb")
+    }
+}
+
+impl PgHasArrayType for Headers {
+    fn array_type_info() -> PgTypeInfo {
+        PgTypeInfo::with_name("_jsonb")
+    }
+}
+
+impl Encode<'_, Postgres> for Headers {
+    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        // The version of jsonb's binary format, then the text.
+        buffer.push(1);
+        buffer.extend(self.0.as_bytes());
+        Ok(IsNull::No)
+    }
+}
+
+/// A timestamptz.
+struct DueAt(Time);
+
+impl Type<Postgres> for DueAt {
+    fn type_info() -> PgTypeInfo {
+        PgTypeInfo::with_name("timestamptz")
+    }
+}
+
+impl PgHasArrayType for DueAt {
+    fn array_type_info() -> PgTypeInfo {
+        PgTypeInfo::with_name("_timestamptz")
+    }
+}
+
+impl Encode<'_, Postgres> for DueAt {
+    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        buffer.extend(&self.0.micros().to_be_bytes());
+        Ok(IsNull::No)
+    }
+}
+
+impl Transaction<Sqlx> for sqlx::Transaction<'_, Postgres> {
+    type Error = sqlx::Error;
+
+    async fn append(&mut self, messages: &[Message]) -> Result<(), Self::Error> {
+        for part in parts(messages) {
+            let query = match part {
+                [message] => sqlx::query(sql::INSERT_SQL)
+                    .bind(message.id())
+                    .bind(message.source())
+                    .bind(message.topic())
+                    .bind(message.key())
+                    .bind(Headers(message.headers().to_json()))
+                    .bind(message.body().as_ref())
+                    .bind(message.due_at().map(|at| DueAt(Time(at)))),
+                many => {
+                    let column = |of: fn(&Message) -> &str| many.iter().map(of).collect::<Vec<_>>();
+                    let keys: Vec<Option<&str>> = many.iter().map(Message::key).collect();
+                    let headers: Vec<Headers> =
+                        many.iter().map(|m| Headers(m.headers().to_json())).collect();
+                    let bodies: Vec<&[u8]> = many.iter().map(|m| m.body().as_ref()).collect();
+                    let due_ats: Vec<Option<DueAt>> =
+                        many.iter().map(|m| m.due_at().map(|at| DueAt(Time(at)))).collect();
+                    sqlx::query(sql::INSERT_MANY)
+                        .bind(column(Message::id))
+                        .bind(column(Message::source))
+                        .bind(column(Message::topic))
+                        .bind(keys)
+                        .bind(headers)
+                        .bind(bodies)
+                        .bind(due_ats)
+                }
+            };
+            query.execute(&mut **self).await?;
+        }
+        Ok(())
+    }
+
+    async fn commit(self) -> Result<(), Self::Error> {
+        sqlx::Transaction::commit(self).await
+    }
+}

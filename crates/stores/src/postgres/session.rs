@@ -1,0 +1,237 @@
+//! One connection: how it is made, set up and ended.
+//!
+//! A [`Session`] that is dropped closes its socket at once, whatever it was waiting for: the server
+//! rolls back what was open. So a call that is cancelled or timed out can leave nothing behind for
+//! the next one, as long as it does not give the session back.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use sendoff_core::{Error, ErrorKind, Result};
+use tokio::task::JoinHandle;
+use tokio_postgres::types::Type;
+use tokio_postgres::{
+    AsyncMessage, Client, Config, NoTls, SimpleQueryMessage, Socket, Statement, tls::NoTlsStream,
+};
+
+use super::error::from_driver;
+use super::options::{PostgresOptions, parse};
+use super::schema::VERSION;
+use super::sql;
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// The relay's statements: plans that do not depend on statistics, short timeouts.
+    Relay,
+    /// The same for what may walk far: long timeouts.
+    Walk,
+    /// An operator's: the server's own settings, long timeouts.
+    Desk,
+    /// LISTEN and NOTIFY: works without our schema.
+    News,
+}
+
+/// Makes connections to one server.
+pub(super) struct Connector {
+    config: Config,
+    address: String,
+    options: PostgresOptions,
+    failures: Mutex<Failures>,
+}
+
+/// Attempts to connect that failed in a row.
+#[derive(Default)]
+struct Failures {
+    count: u32,
+    last: Option<Instant>,
+}
+
+impl std::fmt::Debug for Connector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connector").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl Connector {
+    pub(super) fn new(url: &str, options: PostgresOptions) -> Result<Self> {
+        options.check()?;
+        let (config, address) = parse(url, &options)?;
+        Ok(Self { config, address, options, failures: Mutex::default() })
+    }
+
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(super) fn options(&self) -> &PostgresOptions {
+        &self.options
+    }
+
+    /// Connects and sets the connection up. After failures it waits first, 1 s at most, so that
+    /// callers who try again at once do not hammer a server that is starting.
+    pub(super) async fn connect(&self, usage: Use, on_news: Option<OnNews>) -> Result<Session> {
+        const DOING: &str = "connecting to the database";
+        let wait = self.wait_before_connecting();
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+        let limit = self.options.connect_timeout;
+        let connected = tokio::time::timeout(limit, self.connect_now(usage, on_news))
+            .await
+            .unwrap_or_else(|_| {
+                Err(Error::new(ErrorKind::Unreachable, DOING)
+                    .subject(self.address.as_str())
+                    .detail(format!("no connection within {} ms", limit.as_millis())))
+            });
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        match &connected {
+            Ok(_) => *failures = Failures::default(),
+            Err(_) => {
+                failures.count = failures.count.saturating_add(1);
+                failures.last = Some(Instant::now());
+            }
+        }
+        connected
+    }
+
+    fn wait_before_connecting(&self) -> Duration {
+        const FIRST: Duration = Duration::from_millis(25);
+        const LONGEST: Duration = Duration::from_secs(1);
+        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(last) = failures.last else {
+            return Duration::ZERO;
+        };
+        let doublings = failures.count.saturating_sub(1).min(10);
+        let wait = FIRST.saturating_mul(1 << doublings).min(LONGEST);
+        wait.saturating_sub(last.elapsed())
+    }
+
+    async fn connect_now(&self, usage: Use, on_news: Option<OnNews>) -> Result<Session> {
+        const DOING: &str = "connecting to the database";
+        let failed = |error| from_driver(DOING, &self.address, error);
+        let (client, connection) = self.config.connect(NoTls).await.map_err(failed)?;
+        let session = Session {
+            client,
+            statements: HashMap::new(),
+            driver: Driver(tokio::spawn(drive(connection, on_news))),
+        };
+        let set_up = match usage {
+            Use::Relay => sql::relay_session(self.options.answer_timeout),
+            Use::Walk => sql::relay_session(self.options.desk_timeout),
+            Use::Desk => sql::desk_session(self.options.desk_timeout),
+            Use::News => sql::desk_session(self.options.answer_timeout),
+        };
+        let answer = session.client.simple_query(&set_up).await.map_err(failed)?;
+        self.check(usage, &answer)?;
+        Ok(session)
+    }
+
+    /// Refuses a server that is too old, and for the relay a schema that is too new.
+    fn check(&self, usage: Use, answer: &[SimpleQueryMessage]) -> Result<()> {
+        const DOING: &str = "checking the database";
+        let row = answer.iter().rev().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        let number = |column: usize| {
+            row.filter(|row| column < row.len())
+                .and_then(|row| row.get(column))
+                .and_then(|text| text.parse::<u32>().ok())
+                .unwrap_or(0)
+        };
+        let server = number(0);
+        if server < 150_000 {
+            return Err(Error::new(ErrorKind::Invalid, DOING)
+                .subject(self.address.as_str())
+                .detail(format!("it is PostgreSQL {}", server / 10_000))
+                .advice("PostgreSQL 15 or later is needed"));
+        }
+        if !matches!(usage, Use::Relay | Use::Walk) {
+            return Ok(());
+        }
+        let version = number(1);
+        if version == VERSION {
+            return Ok(());
+        }
+        let kind =
+            if version > VERSION { ErrorKind::SchemaTooNew } else { ErrorKind::SchemaMissing };
+        Err(Error::new(kind, DOING)
+            .subject(self.address.as_str())
+            .detail(format!("its schema has version {version}, this program needs {VERSION}")))
+    }
+}
+
+/// Called for every notification.
+pub(super) type OnNews = Box<dyn Fn() + Send>;
+
+/// The task that moves a connection's bytes; ended with it.
+#[derive(Debug)]
+struct Driver(JoinHandle<()>);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn drive(
+    mut connection: tokio_postgres::Connection<Socket, NoTlsStream>,
+    on_news: Option<OnNews>,
+) {
+    loop {
+        match poll_fn(|cx| connection.poll_message(cx)).await {
+            Some(Ok(AsyncMessage::Notification(_))) => {
+                if let Some(on_news) = &on_news {
+                    on_news();
+                }
+            }
+            Some(Ok(_)) => {}
+            // Whoever waits for an answer is told; whoever does not finds the client closed.
+            Some(Err(_)) | None => return,
+        }
+    }
+}
+
+/// A connection with the statements that were prepared on it.
+#[derive(Debug)]
+pub(super) struct Session {
+    client: Client,
+    statements: HashMap<&'static str, Statement>,
+    driver: Driver,
+}
+
+impl Session {
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(super) fn client_mut(&mut self) -> &mut Client {
+        &mut self.client
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// Waits for the connection's end.
+    pub(super) async fn ended(&mut self) {
+        let _ = (&mut self.driver.0).await;
+    }
+
+    /// The statement, prepared on the first call. The types are given, so that nothing is guessed.
+    pub(super) async fn statement(
+        &mut self,
+        text: &'static str,
+        types: &[Type],
+    ) -> std::result::Result<Statement, tokio_postgres::Error> {
+        if let Some(statement) = self.statements.get(text) {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.prepare_typed(text, types).await?;
+        self.statements.insert(text, statement.clone());
+        Ok(statement)
+    }
+}

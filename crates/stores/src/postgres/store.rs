@@ -1,0 +1,125 @@
+//! The store's handle: its pools of connections, and the relay's side of the port.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use sendoff_core::Result;
+use sendoff_core::store::{
+    LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Verdict,
+};
+use sendoff_core::time::whole_micros;
+
+use super::lease::Walk;
+use super::listen::Listener;
+use super::options::PostgresOptions;
+use super::pool::Pool;
+use super::session::{Connector, Use};
+use super::{lease, look, settle, sql};
+
+/// An outbox in PostgreSQL 15 or later.
+///
+/// It connects when it is first used and again whenever it has to. Looks, settlements, leases, news
+/// and the desk have connections of their own; a call that gets no answer within
+/// [`PostgresOptions::answer_timeout`] (the desk: `desk_timeout`) ends in
+/// [`sendoff_core::ErrorKind::Timeout`], and its connection is discarded. A call that is cancelled
+/// takes its connection with it, so it leaves no transaction behind.
+///
+/// ```no_run
+/// use sendoff_core::store::OutboxDesk;
+/// use sendoff_stores::postgres::{PostgresOptions, PostgresStore};
+/// # async fn example() -> sendoff_core::Result<()> {
+/// let store = PostgresStore::new("postgres://shop@localhost/shop", PostgresOptions::default())?;
+/// store.migrate().await?;
+/// # Ok(()) }
+/// ```
+pub struct PostgresStore {
+    pub(super) connector: Arc<Connector>,
+    looks: Pool,
+    walks: Pool,
+    settles: Pool,
+    leases: Pool,
+    pub(super) desk: Pool,
+    listener: Listener,
+    walk: Mutex<Walk>,
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore")
+            .field("address", &self.connector.address())
+            .finish_non_exhaustive()
+    }
+}
+
+impl PostgresStore {
+    /// A store at `url`, such as `postgres://user:password@host:5432/database`. Nothing is sent
+    /// before the first call.
+    ///
+    /// # Errors
+    /// [`sendoff_core::ErrorKind::Invalid`] where the URL or an option is not acceptable. The
+    /// message does not quote the URL.
+    pub fn new(url: &str, options: PostgresOptions) -> Result<Self> {
+        let connector = Arc::new(Connector::new(url, options)?);
+        Ok(Self {
+            // Two each: a call that was cancelled or is slow does not hold up the next one.
+            looks: Pool::new(&connector, Use::Relay, 2),
+            walks: Pool::new(&connector, Use::Walk, 2),
+            settles: Pool::new(&connector, Use::Relay, 2),
+            leases: Pool::new(&connector, Use::Relay, 2),
+            desk: Pool::new(&connector, Use::Desk, 4),
+            listener: Listener::new(&connector),
+            walk: Mutex::default(),
+            connector,
+        })
+    }
+}
+
+#[async_trait]
+impl OutboxStore for PostgresStore {
+    fn address(&self) -> &str {
+        self.connector.address()
+    }
+
+    async fn lease(&self, request: &LeaseRequest) -> Result<LeaseGrant> {
+        let grant = self.leases.bounded(lease::DOING, lease::lease(&self.leases, request)).await?;
+        // The lanes are the relay's already. What goes wrong now is mended by the next call.
+        let mended = lease::mend_keys(&self.leases, &request.relay, &self.walk);
+        if let Err(error) = self.leases.bounded(lease::DOING, mended).await {
+            tracing::debug!(%error, "held messages were not searched");
+        }
+        Ok(grant)
+    }
+
+    async fn look(&self, look: &Look) -> Result<Sight> {
+        let pool = if look.background { &self.walks } else { &self.looks };
+        pool.bounded(look::DOING, look::look(pool, look)).await
+    }
+
+    async fn settle(&self, relay: &RelayId, verdicts: &[Verdict]) -> Result<Settled> {
+        if verdicts.is_empty() {
+            return Ok(Settled::default());
+        }
+        self.settles.bounded(settle::DOING, settle::settle(&self.settles, relay, verdicts)).await
+    }
+
+    async fn news(&self) -> Result<()> {
+        self.listener.news().await
+    }
+
+    async fn sweep(&self, rows_max: u32) -> Result<u64> {
+        const DOING: &str = "sweeping the outbox";
+        let horizon = whole_micros(self.connector.options().horizon);
+        let horizon = i64::try_from(horizon).unwrap_or(i64::MAX);
+        let swept = async {
+            let mut checkout = self.leases.checkout(DOING).await?;
+            checkout.query(sql::SWEEP_TALLY, &[], &[]).await?;
+            let rows =
+                checkout.query(sql::SWEEP_KEYS, &[], &[&i64::from(rows_max), &horizon]).await?;
+            checkout.keep();
+            let gone: i64 = rows.first().map_or(0, |row| row.get(0));
+            Ok(u64::try_from(gone).unwrap_or(0))
+        };
+        self.leases.bounded(DOING, swept).await
+    }
+}
