@@ -41,6 +41,9 @@ pub struct Findings {
     /// Of these, those whose publish ended without an answer while nothing was struck: the machine
     /// was slower than the publish timeout.
     pub duplicates_after_timeout: u64,
+    /// Of these, those whose lease lapsed while nothing was struck: the machine was slower than the
+    /// lease, and the verdict was fenced.
+    pub duplicates_after_lapse: u64,
     /// Second deliveries that no fault explains.
     pub duplicates_unexplained: u64,
     /// Orders that committed and did not arrive.
@@ -78,6 +81,8 @@ pub struct Explained {
     pub by_fault: HashSet<u128>,
     /// Publishes without an answer.
     pub by_timeout: HashSet<u128>,
+    /// Verdicts that were fenced after the lease was over.
+    pub by_lapse: HashSet<u128>,
 }
 
 /// The ledger.
@@ -168,6 +173,9 @@ impl Ledger {
         } else if explained.by_timeout.contains(&id.as_u128()) {
             self.findings.duplicates_explained += 1;
             self.findings.duplicates_after_timeout += 1;
+        } else if explained.by_lapse.contains(&id.as_u128()) {
+            self.findings.duplicates_explained += 1;
+            self.findings.duplicates_after_lapse += 1;
         } else {
             self.findings.duplicates_unexplained += 1;
             self.suspects.push(id.as_u128());

@@ -150,6 +150,7 @@ impl<'a> Run<'a> {
                 rolled_back: 0,
                 broken: 0,
                 fenced: 0,
+                fenced_early: 0,
                 comparisons: 0,
                 seconds: 0.0,
                 findings: Default::default(),
@@ -226,7 +227,10 @@ impl<'a> Run<'a> {
         let arrivals = self.ground.arrived()?;
         self.ledger.book(orders, &arrivals, &explained);
         self.tell_suspects(say)?;
-        self.outcome.fenced += self.relays.logs().map(|(_, log)| log.fenced()).sum::<u64>();
+        for (_, log) in self.relays.logs() {
+            self.outcome.fenced += log.fenced();
+            self.outcome.fenced_early += log.fenced_early();
+        }
         self.outcome.comparisons += 1;
         self.relays.forget();
         self.strikes.clear();
@@ -240,6 +244,9 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         let mut lines: Vec<(u64, String)> = self.strikes.iter().flat_map(told).collect();
+        for relay in self.relays.live.iter().chain(&self.relays.dead) {
+            say(&format!("relay {} said: {}", relay.number, relay.last_words()));
+        }
         for (relay, mark) in self.relays.history(&suspects)? {
             let id = uuid::Uuid::from_u128(mark.id);
             let phase = mark.phase.as_str();
@@ -267,6 +274,8 @@ impl<'a> Run<'a> {
                     explained.by_fault.insert(span.id);
                 } else if span.unknown {
                     explained.by_timeout.insert(span.id);
+                } else if span.fenced {
+                    explained.by_lapse.insert(span.id);
                 }
             }
         }

@@ -31,8 +31,10 @@ pub enum Phase {
     Settled = 7,
     /// Read and given up again, since its lane went to another relay.
     Dropped = 8,
-    /// A verdict on it came too late and was fenced. The id is zero.
+    /// A verdict on it came under an epoch that was over: its lane had another owner by then.
     Fenced = 9,
+    /// The same, though the lease, counted from before it was asked for, was not over.
+    FencedEarly = 10,
 }
 
 impl Phase {
@@ -52,6 +54,7 @@ impl Phase {
             Self::Settled => "settled",
             Self::Dropped => "dropped",
             Self::Fenced => "fenced",
+            Self::FencedEarly => "fenced before its lease was over",
         }
     }
 
@@ -66,6 +69,7 @@ impl Phase {
             Self::Settled,
             Self::Dropped,
             Self::Fenced,
+            Self::FencedEarly,
         ]
         .into_iter()
         .find(|phase| *phase as u8 == byte)

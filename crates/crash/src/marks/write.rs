@@ -77,15 +77,12 @@ impl Marks {
         })
     }
 
-    /// Verdicts on rows are in the store; the flag says whether the verdict is "published".
+    /// Verdicts on rows are in the store; the flag says whether the verdict is "published". Those
+    /// that were fenced say so before.
     ///
     /// # Errors
     /// Those of the file.
-    pub fn settled(
-        &self,
-        rows: impl Iterator<Item = (i64, bool)>,
-        fenced: usize,
-    ) -> io::Result<()> {
+    pub fn settled(&self, rows: impl Iterator<Item = (i64, bool)>) -> io::Result<()> {
         self.with(|inner| {
             let mut ids = Vec::new();
             for (seq, published) in rows {
@@ -98,8 +95,7 @@ impl Marks {
                 }
                 ids.push((seq, id));
             }
-            inner.write(Phase::Settled, ids.into_iter())?;
-            inner.write(Phase::Fenced, std::iter::repeat_n((0, 0), fenced))
+            inner.write(Phase::Settled, ids.into_iter())
         })
     }
 
