@@ -1,1 +1,19 @@
-//! examples
+//! The Rust blocks of the README and of `docs/`, compiled as doc tests.
+//!
+//! The programs of this folder are one level up. What does not belong here: anything but pages.
+
+#[doc = include_str!("../../README.md")]
+#[cfg(doctest)]
+pub mod readme {}
+
+#[doc = include_str!("../../docs/how-to/send-from-rust.md")]
+#[cfg(doctest)]
+pub mod send_from_rust {}
+
+#[doc = include_str!("../../docs/how-to/run-the-relay.md")]
+#[cfg(doctest)]
+pub mod run_the_relay {}
+
+#[doc = include_str!("../../docs/how-to/write-a-publisher.md")]
+#[cfg(doctest)]
+pub mod write_a_publisher {}

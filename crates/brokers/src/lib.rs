@@ -1,1 +1,18 @@
-//! crates/brokers
+//! Sendoff's publishers, one folder per broker with the same file names in each.
+//!
+//! A folder has `mod.rs` (how the target is addressed and what a delivery looks like there),
+//! `address.rs` (the URL), `publisher.rs` (the [`sendoff_core::Publisher`]) and what only that
+//! broker needs. [`Target`] opens any of them by URL.
+//!
+//! What does not belong here: retry, order and batches of messages, which are the relay's, and
+//! consumers.
+
+#[cfg(feature = "file")]
+pub mod file;
+#[cfg(feature = "nats")]
+pub mod nats;
+#[cfg(feature = "nats")]
+mod percent;
+mod target;
+
+pub use target::Target;

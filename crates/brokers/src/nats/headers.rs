@@ -1,0 +1,337 @@
+//! From a message to NATS headers and back. The rule stands in [`crate::nats`].
+//!
+//! Two things about the server decide it. It skips spaces before a value, so a source that begins
+//! with one would share its `Nats-Msg-Id` with another. And it looks for the text `Nats-Msg-Id`
+//! in all headers and gives up where the first find is not the header itself (seen on 2.9.10), so
+//! that text must not stand in any other name or value.
+
+use std::borrow::Cow;
+
+use async_nats::header::IntoHeaderName;
+use async_nats::{HeaderMap, HeaderName};
+use sendoff_core::{Error, ErrorKind, Headers, Message, Result};
+
+use crate::percent;
+
+const MSG_ID: &str = "Nats-Msg-Id";
+const ID: &str = "Sendoff-Id";
+const SOURCE: &str = "Sendoff-Source";
+const TOPIC: &str = "Sendoff-Topic";
+const KEY: &str = "Sendoff-Key";
+const ENCODED: &str = "Sendoff-Encoded";
+
+// Names that are made once: a new one costs an allocation per message.
+static MSG_ID_NAME: HeaderName = HeaderName::from_static(MSG_ID);
+static ID_NAME: HeaderName = HeaderName::from_static(ID);
+static SOURCE_NAME: HeaderName = HeaderName::from_static(SOURCE);
+static TOPIC_NAME: HeaderName = HeaderName::from_static(TOPIC);
+static KEY_NAME: HeaderName = HeaderName::from_static(KEY);
+
+/// The headers of a message's delivery.
+pub(crate) fn headers_of(message: &Message) -> HeaderMap {
+    let mut writing = Writing { headers: HeaderMap::new(), encoded: String::new() };
+    for (name, value) in message.headers().iter() {
+        let name = encode_name(name);
+        writing.put(name.as_ref().into_header_name(), &name, value);
+    }
+    writing.put(ID_NAME.clone(), ID, message.id());
+    writing.put(SOURCE_NAME.clone(), SOURCE, message.source());
+    writing.put(TOPIC_NAME.clone(), TOPIC, message.topic());
+    if let Some(key) = message.key() {
+        writing.put(KEY_NAME.clone(), KEY, key);
+    }
+    let Writing { mut headers, encoded } = writing;
+    headers.insert(MSG_ID_NAME.clone(), msg_id(message));
+    if !encoded.is_empty() {
+        headers.insert(ENCODED, encoded);
+    }
+    headers
+}
+
+struct Writing {
+    headers: HeaderMap,
+    /// The names whose values are encoded, with spaces between them.
+    encoded: String,
+}
+
+impl Writing {
+    fn put(&mut self, header: HeaderName, name: &str, value: &str) {
+        if can_be_carried(value) {
+            self.headers.insert(header, value);
+            return;
+        }
+        self.headers.insert(header, encode_value(value));
+        if !self.encoded.is_empty() {
+            self.encoded.push(' ');
+        }
+        self.encoded.push_str(name);
+    }
+}
+
+/// The dedup id; where it begins or ends with white space it stands in `%(` and `)`, with which no
+/// dedup id begins.
+fn msg_id(message: &Message) -> String {
+    let dedup_id = message.dedup_id();
+    if dedup_id.trim().len() == dedup_id.len() { dedup_id } else { format!("%({dedup_id})") }
+}
+
+fn can_be_carried(value: &str) -> bool {
+    value.trim().len() == value.len()
+        && !value.contains(char::is_control)
+        && !value.contains(MSG_ID)
+}
+
+/// Control characters, the `%`, white space at the ends and the `N` of `Nats-Msg-Id` are encoded.
+fn encode_value(value: &str) -> String {
+    let inner = value.trim_start();
+    let start = value.len() - inner.len();
+    let end = start + inner.trim_end().len();
+    let mut encoded = String::with_capacity(value.len() + 16);
+    for (at, character) in value.char_indices() {
+        if character == '%'
+            || character.is_control()
+            || at < start
+            || at >= end
+            || value[at..].starts_with(MSG_ID)
+        {
+            percent::push(&mut encoded, character);
+        } else {
+            encoded.push(character);
+        }
+    }
+    encoded
+}
+
+/// What is not printable ASCII and the `%` are encoded, and so is the first character of a name
+/// that only the contract may use (it begins with `Nats-` or `Sendoff-`, in any case) and the `N`
+/// of `Nats-Msg-Id` anywhere.
+fn encode_name(name: &str) -> Cow<'_, str> {
+    let reserved = ["nats-", "sendoff-"].iter().any(|prefix| {
+        name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    });
+    if !reserved && !name.contains(MSG_ID) {
+        return percent::encode(name, name_needs_encoding);
+    }
+    let mut encoded = String::with_capacity(name.len() + 8);
+    for (at, character) in name.char_indices() {
+        if (reserved && at == 0) || name[at..].starts_with(MSG_ID) || name_needs_encoding(character)
+        {
+            percent::push(&mut encoded, character);
+        } else {
+            encoded.push(character);
+        }
+    }
+    Cow::Owned(encoded)
+}
+
+fn name_needs_encoding(character: char) -> bool {
+    character == '%' || !character.is_ascii_graphic()
+}
+
+/// How many bytes the headers have on the wire: what counts, with the body, against the server's
+/// `max_payload`.
+pub(crate) fn wire_bytes(headers: &HeaderMap) -> usize {
+    let frame = "NATS/1.0\r\n".len() + "\r\n".len();
+    headers
+        .iter()
+        .flat_map(|(name, values)| values.iter().map(move |value| (name, value)))
+        .map(|(name, value)| {
+            AsRef::<[u8]>::as_ref(name).len() + value.as_str().len() + ": \r\n".len()
+        })
+        .fold(frame, |sum, bytes| sum + bytes)
+}
+
+/// No headers of this message can have more bytes than this, cheaply.
+pub(crate) fn wire_bytes_bound(message: &Message) -> usize {
+    const CONTRACT: usize = 160;
+    let own = message.size_bytes() - message.body().len();
+    // Three bytes for one, the names once more in `Sendoff-Encoded`, id and source in two headers.
+    let names: usize = message.headers().iter().map(|(name, _)| name.len() + 6).sum();
+    CONTRACT + 6 * own + 4 * names
+}
+
+/// Reads a delivery from JetStream back to the message that was sent. The due time is not carried.
+///
+/// # Errors
+/// [`ErrorKind::Corrupt`] where the delivery is not one of a Sendoff publisher.
+pub fn read_delivery(delivery: &async_nats::Message) -> Result<Message> {
+    let none = HeaderMap::new();
+    let headers = delivery.headers.as_ref().unwrap_or(&none);
+    let encoded: Vec<&str> =
+        headers.get(ENCODED).map(|names| names.as_str().split(' ').collect()).unwrap_or_default();
+    let value = |name: &str| -> Result<Option<String>> {
+        let Some(value) = headers.get(name) else {
+            return Ok(None);
+        };
+        if !encoded.contains(&name) {
+            return Ok(Some(value.as_str().to_owned()));
+        }
+        percent::decode(value.as_str())
+            .map(|value| Some(value.into_owned()))
+            .ok_or_else(|| corrupt(format!("the header {name} does not decode")))
+    };
+    let needed =
+        |name: &str| value(name)?.ok_or_else(|| corrupt(format!("there is no header {name}")));
+    let mut own = Headers::new();
+    for (name, _) in headers.iter() {
+        let name: &str = name.as_ref();
+        if [MSG_ID, ID, SOURCE, TOPIC, KEY, ENCODED].contains(&name) {
+            continue;
+        }
+        let decoded =
+            percent::decode(name).ok_or_else(|| corrupt("a header's name does not decode"))?;
+        own.set(decoded, value(name)?.unwrap_or_default());
+    }
+    let mut message = Message::builder(needed(SOURCE)?, needed(TOPIC)?)
+        .id(needed(ID)?)
+        .headers(own)
+        .body(delivery.payload.clone())
+        .limits(sendoff_core::Limits::UNBOUNDED);
+    if let Some(key) = value(KEY)? {
+        message = message.key(key);
+    }
+    let message = message.build()?;
+    if headers.get(MSG_ID).map(async_nats::HeaderValue::as_str) != Some(&msg_id(&message)) {
+        return Err(corrupt("Nats-Msg-Id is not that of source and id"));
+    }
+    Ok(message)
+}
+
+fn corrupt(detail: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Corrupt, "reading a delivery").detail(detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use sendoff_core::Message;
+
+    use super::{encode_name, headers_of, msg_id, read_delivery, wire_bytes, wire_bytes_bound};
+    use crate::nats::subject::subject_of;
+
+    fn delivery(message: &Message) -> async_nats::Message {
+        async_nats::Message {
+            subject: subject_of("P", message.topic()).into(),
+            reply: None,
+            payload: message.body().clone(),
+            headers: Some(headers_of(message)),
+            status: None,
+            description: None,
+            length: 0,
+        }
+    }
+
+    fn tricky() -> impl Strategy<Value = String> {
+        prop_oneof![
+            Just("Nats-Msg-Id".to_owned()),
+            Just(" ".to_owned()),
+            Just("%20".to_owned()),
+            Just("%(a/b)".to_owned()),
+            Just("sendoff-".to_owned()),
+            "[ -~]{0,6}",
+            "\\PC{0,6}",
+        ]
+        .prop_map(|part| part)
+    }
+
+    fn name() -> impl Strategy<Value = String> {
+        (tricky(), tricky(), "[a-zA-Z]")
+            .prop_map(|(a, b, c)| format!("{a}{c}{b}").replace([':', ' '], "-"))
+            .prop_filter("white space is refused before", |n| {
+                !n.contains(|c: char| c.is_whitespace() || c.is_control())
+            })
+    }
+
+    prop_compose! {
+        fn message()(
+            id in (tricky(), tricky()),
+            source in (tricky(), tricky()),
+            key in proptest::option::of("(?s).{0,6}"),
+            headers in proptest::collection::btree_map(name(), "[^\0\r\n]{0,8}| %a|x\t|Nats-Msg-Id", 0..4),
+        ) -> Message {
+            let mut message = Message::builder(format!("{}s{}", source.0, source.1), "t")
+                .id(format!("{}i{}", id.0, id.1))
+                .headers(headers.into_iter().collect());
+            if let Some(key) = key {
+                message = message.key(key.replace('\0', ""));
+            }
+            message.build().expect("the strategies keep the rules")
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn every_message_comes_back_from_its_headers(message in message()) {
+            prop_assert_eq!(read_delivery(&delivery(&message)).unwrap(), message);
+        }
+
+        #[test]
+        fn nothing_that_nats_would_change_is_in_a_header(message in message()) {
+            let headers = headers_of(&message);
+            for (name, values) in headers.iter() {
+                let name: &str = name.as_ref();
+                prop_assert!(name.chars().all(|c| c.is_ascii_graphic() && c != ':'), "{}", name);
+                prop_assert_eq!(values.len(), 1);
+                let value = values[0].as_str();
+                prop_assert_eq!(value.trim(), value);
+                prop_assert!(!value.contains(char::is_control));
+                if name != "Nats-Msg-Id" {
+                    prop_assert!(!name.contains("Nats-Msg-Id"));
+                    prop_assert!(!value.contains("Nats-Msg-Id"));
+                }
+            }
+        }
+
+        #[test]
+        fn the_bound_on_the_wire_bytes_is_one(message in message()) {
+            prop_assert!(wire_bytes(&headers_of(&message)) <= wire_bytes_bound(&message));
+        }
+
+        #[test]
+        fn no_two_messages_share_a_msg_id(one in message(), other in message()) {
+            prop_assert_eq!(
+                msg_id(&one) == msg_id(&other),
+                (one.source(), one.id()) == (other.source(), other.id())
+            );
+        }
+
+        #[test]
+        fn no_two_names_become_one(one in name(), other in name()) {
+            prop_assert_eq!(encode_name(&one) == encode_name(&other), one == other);
+        }
+    }
+
+    #[test]
+    fn what_nats_can_carry_is_carried_as_it_is() {
+        let message = Message::builder("shop", "t")
+            .id("1")
+            .header("x-url", "https://a/b%20c")
+            .header("x-name", "Zo\u{eb} \u{1f980}")
+            .build()
+            .unwrap();
+        let headers = headers_of(&message);
+        assert_eq!(headers.get("x-url").unwrap().as_str(), "https://a/b%20c");
+        assert_eq!(headers.get("x-name").unwrap().as_str(), "Zo\u{eb} \u{1f980}");
+        assert!(headers.get("Sendoff-Encoded").is_none());
+    }
+
+    #[test]
+    fn a_messages_own_headers_cannot_stand_in_for_the_contracts_or_command_the_server() {
+        let message = Message::builder("shop", "t")
+            .id("1")
+            .header("nats-msg-id", "forged")
+            .header("Nats-Msg-Id", "forged")
+            .header("Nats-Rollup", "all")
+            .header("SENDOFF-KEY", "forged")
+            .build()
+            .unwrap();
+        let headers = headers_of(&message);
+        assert_eq!(headers.get("Nats-Msg-Id").unwrap().as_str(), "shop/1");
+        assert_eq!(headers.get("%4Eats-Rollup").unwrap().as_str(), "all");
+        assert!(headers.get("Nats-Rollup").is_none());
+        assert!(headers.get("SENDOFF-KEY").is_none());
+        assert_eq!(read_delivery(&delivery(&message)).unwrap(), message);
+    }
+}

@@ -1,0 +1,223 @@
+//! The publisher: connects when it is first needed, and again when the connection is over.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+use sendoff_core::publisher::PublisherLimits;
+use sendoff_core::{Message, PublishError, Publisher, Result};
+
+use crate::nats::NatsOptions;
+use crate::nats::address::NatsAddress;
+use crate::nats::answer::Answer;
+use crate::nats::connection::{Connection, lock};
+use crate::nats::headers::{headers_of, wire_bytes, wire_bytes_bound};
+use crate::nats::subject::{overlap, subject_of};
+
+/// Publishes to one JetStream stream. See [`crate::nats`] for what a delivery looks like.
+#[derive(Debug)]
+pub struct NatsPublisher {
+    address: Arc<NatsAddress>,
+    shown: String,
+    options: NatsOptions,
+    slot: Mutex<Slot>,
+    /// The server's `max_payload`, once it has been seen; kept over reconnects.
+    max_payload: AtomicUsize,
+    /// The last look at the stream, so that a thousand refused publishes ask once.
+    standing: tokio::sync::Mutex<Option<(Instant, PublishError)>>,
+}
+
+type Connecting = Shared<BoxFuture<'static, Result<Arc<Connection>, PublishError>>>;
+
+/// What there is of a connection.
+enum Slot {
+    Empty,
+    /// Everybody who comes waits for this one attempt and shares its outcome.
+    Connecting(Connecting),
+    Up(Arc<Connection>),
+    Closed,
+}
+
+impl std::fmt::Debug for Slot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "Empty",
+            Self::Connecting(_) => "Connecting",
+            Self::Up(_) => "Up",
+            Self::Closed => "Closed",
+        })
+    }
+}
+
+impl NatsPublisher {
+    /// A publisher to the stream that the URL names:
+    /// `nats://[user:password@]host[:port]/STREAM[?prefix=subject]`. Connects at the first publish.
+    ///
+    /// # Errors
+    /// [`sendoff_core::ErrorKind::Invalid`] for a malformed URL, with the reason and an example.
+    pub fn new(url: &str, options: NatsOptions) -> Result<Self> {
+        let address = NatsAddress::parse(url)?;
+        Ok(Self {
+            shown: address.to_string(),
+            address: Arc::new(address),
+            options,
+            slot: Mutex::new(Slot::Empty),
+            max_payload: AtomicUsize::new(usize::MAX),
+            standing: tokio::sync::Mutex::new(None),
+        })
+    }
+
+    /// The connection that is up, or a new one.
+    async fn connection(&self) -> Result<Arc<Connection>, PublishError> {
+        let connecting = {
+            let mut slot = lock(&self.slot);
+            match &*slot {
+                Slot::Up(connection) if !connection.is_over() => return Ok(Arc::clone(connection)),
+                Slot::Closed => return Err(PublishError::unreachable("the publisher is closed")),
+                Slot::Connecting(connecting) => connecting.clone(),
+                Slot::Empty | Slot::Up(_) => {
+                    let connecting = self.connect();
+                    *slot = Slot::Connecting(connecting.clone());
+                    connecting
+                }
+            }
+        };
+        let outcome = connecting.clone().await;
+        let mut slot = lock(&self.slot);
+        // Only if it is still this attempt that stands there: a reset may have come between.
+        if matches!(&*slot, Slot::Connecting(now) if now.ptr_eq(&connecting)) {
+            *slot = match &outcome {
+                Ok(connection) => {
+                    let bytes = connection.max_payload();
+                    self.max_payload.store(bytes, Ordering::Relaxed);
+                    Slot::Up(Arc::clone(connection))
+                }
+                Err(_) => Slot::Empty,
+            };
+        }
+        outcome
+    }
+
+    fn connect(&self) -> Connecting {
+        let (address, options) = (Arc::clone(&self.address), self.options.clone());
+        async move { Connection::open(&address, &options).await.map(Arc::new) }.boxed().shared()
+    }
+
+    /// Why nobody listens on a subject: asks the server what it knows of the stream.
+    async fn explain_no_responders(&self, connection: &Connection, subject: &str) -> PublishError {
+        const KEPT: Duration = Duration::from_secs(1);
+        let mut standing = self.standing.lock().await;
+        if let Some((seen, error)) = &*standing
+            && seen.elapsed() < KEPT
+        {
+            return error.clone();
+        }
+        let (stream, filter) = (self.address.stream(), self.address.filter());
+        let wait = self.options.connect_timeout;
+        let error = match connection.stream_subjects(stream, wait).await {
+            Ok(None) => PublishError::unreachable(format!(
+                "there is no stream {stream} at {}; create it: nats stream add {stream} \
+                 --subjects='{filter}' --storage=file --defaults",
+                self.shown
+            )),
+            Ok(Some(subjects)) if subjects.iter().any(|one| overlap(one, &filter)) => {
+                if subjects.iter().any(|one| overlap(one, subject)) {
+                    return PublishError::unreachable(format!(
+                        "stream {stream} listens to {subject} but did not answer"
+                    ));
+                }
+                // This subject's own trouble, so it is not kept for the others.
+                return PublishError::failed(format!(
+                    "stream {stream} does not listen to {subject}, only to {}; add it: nats stream \
+                     edit {stream} --subjects='{filter}'",
+                    subjects.join(", ")
+                ));
+            }
+            Ok(Some(subjects)) => PublishError::unreachable(format!(
+                "stream {stream} listens to {} and to nothing under {filter}; add it: nats stream \
+                 edit {stream} --subjects='{filter}', or give the URL another prefix",
+                subjects.join(", ")
+            )),
+            Err(reason) => PublishError::unreachable(format!(
+                "no stream answers on {subject}, and {} says: {reason}",
+                self.shown
+            )),
+        };
+        *standing = Some((Instant::now(), error.clone()));
+        error
+    }
+
+    fn refuse_oversize(&self, bytes: usize) -> Result<(), PublishError> {
+        let max = self.max_payload.load(Ordering::Relaxed);
+        if bytes <= max {
+            return Ok(());
+        }
+        Err(PublishError::permanent(format!(
+            "the message has {bytes} bytes with its headers, and the server takes {max} \
+             (max_payload)"
+        )))
+    }
+}
+
+#[async_trait]
+impl Publisher for NatsPublisher {
+    fn address(&self) -> &str {
+        &self.shown
+    }
+
+    fn limits(&self) -> PublisherLimits {
+        PublisherLimits {
+            in_flight_max: self.options.in_flight_max,
+            body_bytes_max: self.max_payload.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Knows the server's limit once it has been connected to.
+    fn check(&self, message: &Message) -> Result<(), PublishError> {
+        let body = message.body().len();
+        let bound = body.saturating_add(wire_bytes_bound(message));
+        if bound <= self.max_payload.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.refuse_oversize(body + wire_bytes(&headers_of(message)))
+    }
+
+    async fn publish(&self, message: &Message) -> Result<(), PublishError> {
+        let connection = self.connection().await?;
+        let headers = headers_of(message);
+        let body = message.body().clone();
+        self.refuse_oversize(body.len() + wire_bytes(&headers))?;
+        let subject = subject_of(self.address.prefix(), message.topic());
+        match connection.publish(subject.clone(), headers, body).await? {
+            Answer::Stored => Ok(()),
+            Answer::Refused(error) => Err(error),
+            Answer::NoResponders => Err(self.explain_no_responders(&connection, &subject).await),
+        }
+    }
+
+    async fn reset(&self) {
+        let connection = {
+            let mut slot = lock(&self.slot);
+            match std::mem::replace(&mut *slot, Slot::Empty) {
+                Slot::Up(connection) => Some(connection),
+                // An attempt that nobody awaits any more ends by itself.
+                Slot::Empty | Slot::Connecting(_) => None,
+                Slot::Closed => {
+                    *slot = Slot::Closed;
+                    None
+                }
+            }
+        };
+        if let Some(connection) = connection {
+            connection.discard().await;
+        }
+    }
+
+    async fn close(&self) {
+        self.reset().await;
+        *lock(&self.slot) = Slot::Closed;
+    }
+}

@@ -1,0 +1,164 @@
+//! A publisher for every URL that names a target.
+
+use std::fmt;
+use std::sync::Arc;
+
+use sendoff_core::{Error, Publisher, Result};
+
+#[cfg(feature = "file")]
+use crate::file::{FileAddress, FilePublisher, StdoutPublisher};
+#[cfg(feature = "nats")]
+use crate::nats::{NatsAddress, NatsOptions, NatsPublisher};
+
+const DOING: &str = "reading a target";
+const EXAMPLES: &str = "targets are nats://127.0.0.1:4222/ORDERS, file:out.jsonl, \
+                        file:/var/out.jsonl and stdout:";
+
+/// Where messages go, read from a URL and not opened yet.
+///
+/// The schemes are `nats:`, `file:` and `stdout:`; the modules `nats` and `file` have their rules.
+#[derive(Clone)]
+pub struct Target(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    /// The URL as it came, with its password.
+    #[cfg(feature = "nats")]
+    Nats { url: String, address: NatsAddress },
+    #[cfg(feature = "file")]
+    File(FileAddress),
+    #[cfg(feature = "file")]
+    Stdout,
+}
+
+impl Target {
+    /// Reads a URL; opens nothing and connects nowhere.
+    ///
+    /// ```
+    /// # #[cfg(feature = "file")] {
+    /// use sendoff_brokers::Target;
+    /// assert_eq!(Target::read("file:///var/out.jsonl")?.to_string(), "file:/var/out.jsonl");
+    /// assert!(Target::read("out.jsonl").is_err());
+    /// # }
+    /// # Ok::<(), sendoff_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`sendoff_core::ErrorKind::Invalid`] with the reason and examples, also for a scheme that
+    /// this program was built without.
+    pub fn read(url: &str) -> Result<Self> {
+        let Some((scheme, rest)) = url.split_once(':') else {
+            return Err(refused("there is no scheme before a colon"));
+        };
+        match scheme {
+            #[cfg(feature = "nats")]
+            "nats" | "tls" => {
+                Ok(Self(Kind::Nats { url: url.to_owned(), address: NatsAddress::parse(url)? }))
+            }
+            #[cfg(feature = "file")]
+            "file" => Ok(Self(Kind::File(FileAddress::parse(url)?))),
+            #[cfg(feature = "file")]
+            "stdout" if rest.is_empty() => Ok(Self(Kind::Stdout)),
+            #[cfg(feature = "file")]
+            "stdout" => Err(refused("nothing stands after stdout:")),
+            #[cfg(not(feature = "nats"))]
+            "nats" | "tls" => Err(refused("this program was built without the feature `nats`")),
+            #[cfg(not(feature = "file"))]
+            "file" | "stdout" => Err(refused("this program was built without the feature `file`")),
+            _ if rest.starts_with("//") || !scheme.contains(['/', '.']) => {
+                Err(refused(format!("there is no scheme {scheme:?}")))
+            }
+            _ => Err(refused("there is no scheme before a colon")),
+        }
+    }
+
+    /// Opens the target. A file is created and locked; NATS is connected to at the first publish.
+    ///
+    /// # Errors
+    /// Those of the publisher's constructor.
+    pub fn open(&self) -> Result<Arc<dyn Publisher>> {
+        match &self.0 {
+            #[cfg(feature = "nats")]
+            Kind::Nats { url, .. } => {
+                Ok(Arc::new(NatsPublisher::new(url, NatsOptions::default())?))
+            }
+            #[cfg(feature = "file")]
+            Kind::File(address) => Ok(Arc::new(FilePublisher::open(address.path())?)),
+            #[cfg(feature = "file")]
+            Kind::Stdout => Ok(Arc::new(StdoutPublisher::new())),
+        }
+    }
+
+    /// Reads a URL and opens it: [`Target::read`], then [`Target::open`].
+    ///
+    /// # Errors
+    /// Those of both.
+    pub fn parse(url: &str) -> Result<Arc<dyn Publisher>> {
+        Self::read(url)?.open()
+    }
+}
+
+impl fmt::Display for Target {
+    /// The target for people: no password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            #[cfg(feature = "nats")]
+            Kind::Nats { address, .. } => address.fmt(f),
+            #[cfg(feature = "file")]
+            Kind::File(address) => address.fmt(f),
+            #[cfg(feature = "file")]
+            Kind::Stdout => f.write_str("stdout:"),
+        }
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Target({self})")
+    }
+}
+
+fn refused(reason: impl Into<String>) -> Error {
+    Error::invalid(DOING, reason).advice(EXAMPLES)
+}
+
+#[cfg(all(test, feature = "nats", feature = "file"))]
+mod tests {
+    use sendoff_core::ErrorKind;
+
+    use super::Target;
+
+    #[test]
+    fn every_scheme_opens_its_publisher() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.jsonl");
+        for url in [format!("file:{}", path.display()), format!("file://{}", path.display())] {
+            let publisher = Target::parse(&url).unwrap();
+            assert_eq!(publisher.address(), format!("file:{}", path.display()));
+        }
+        assert_eq!(Target::parse("stdout:").unwrap().address(), "stdout:");
+        let nats = Target::parse("nats://me:hush@127.0.0.1:1/S").unwrap();
+        assert_eq!(nats.address(), "nats://127.0.0.1:1/S");
+        let read = Target::read("nats://me:hush@127.0.0.1:1/S").unwrap();
+        assert_eq!(format!("{read:?}"), "Target(nats://127.0.0.1:1/S)");
+    }
+
+    #[test]
+    fn what_is_no_target_is_refused_with_examples() {
+        for (url, reason) in [
+            ("", "no scheme before a colon"),
+            ("out.jsonl", "no scheme before a colon"),
+            ("./a:b", "no scheme before a colon"),
+            ("kafka://h/t", "no scheme \"kafka\""),
+            ("stdout:x", "nothing stands after stdout:"),
+            ("nats:x", "does not begin with nats://"),
+            ("file:", "names no file"),
+        ] {
+            let error = Target::read(url).expect_err(url);
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{url}");
+            let text = error.to_string();
+            assert!(text.contains(reason), "{url}: {text}");
+            assert!(text.contains("file:out.jsonl") || text.contains("nats://127.0.0.1"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The command line of `sendoff relay`.
+
+use clap::Args;
+
+use super::StoreArguments;
+use crate::configuration::Flags;
+
+/// `sendoff relay`.
+#[derive(Debug, Args)]
+pub(crate) struct RelayArguments {
+    #[command(flatten)]
+    store: StoreArguments,
+    /// Where to: nats://host:4222/STREAM, file:out.jsonl, file:/data/out.jsonl, stdout:
+    #[arg(long, value_name = "URL")]
+    to: Option<String>,
+    /// Publish until nothing due is pending, then exit
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// With --once: give up after this long
+    #[arg(long, value_name = "DURATION", requires = "once")]
+    pub(crate) max_wait: Option<String>,
+    /// How long a lease lasts without a renewal: how long others wait after this relay's death
+    #[arg(long, value_name = "DURATION")]
+    lease: Option<String>,
+    /// How long one publish may take; shorter than the lease
+    #[arg(long, value_name = "DURATION")]
+    publish_timeout: Option<String>,
+    /// The longest time between two looks at the store
+    #[arg(long, value_name = "DURATION")]
+    poll: Option<String>,
+    /// The most publishes in flight
+    #[arg(long, value_name = "N")]
+    in_flight: Option<String>,
+    /// The most messages in memory
+    #[arg(long, value_name = "N")]
+    window_rows: Option<String>,
+    /// The most bytes of messages in memory
+    #[arg(long, value_name = "SIZE")]
+    window_bytes: Option<String>,
+    /// The most verdicts in one settlement
+    #[arg(long, value_name = "N")]
+    settle_rows: Option<String>,
+    /// The wait after a first failure; it doubles with each further one
+    #[arg(long, value_name = "DURATION")]
+    backoff_first: Option<String>,
+    /// The longest wait after a failure
+    #[arg(long, value_name = "DURATION")]
+    backoff_max: Option<String>,
+    /// Quarantine a message after this many failed attempts of its own, or never
+    #[arg(long, value_name = "N|never")]
+    attempts_max: Option<String>,
+    /// How long a stop waits for what is in flight
+    #[arg(long, value_name = "DURATION")]
+    stop_timeout: Option<String>,
+}
+
+impl RelayArguments {
+    pub(super) fn flags(&self) -> Flags<'_> {
+        let mut flags = self.store.flags();
+        flags.extend([
+            ("to", "--to", self.to.as_deref()),
+            ("relay.lease", "--lease", self.lease.as_deref()),
+            ("relay.publish_timeout", "--publish-timeout", self.publish_timeout.as_deref()),
+            ("relay.poll", "--poll", self.poll.as_deref()),
+            ("relay.in_flight", "--in-flight", self.in_flight.as_deref()),
+            ("relay.window_rows", "--window-rows", self.window_rows.as_deref()),
+            ("relay.window_bytes", "--window-bytes", self.window_bytes.as_deref()),
+            ("relay.settle_rows", "--settle-rows", self.settle_rows.as_deref()),
+            ("relay.backoff_first", "--backoff-first", self.backoff_first.as_deref()),
+            ("relay.backoff_max", "--backoff-max", self.backoff_max.as_deref()),
+            ("relay.attempts_max", "--attempts-max", self.attempts_max.as_deref()),
+            ("relay.stop_timeout", "--stop-timeout", self.stop_timeout.as_deref()),
+        ]);
+        flags
+    }
+}

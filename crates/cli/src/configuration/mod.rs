@@ -1,0 +1,240 @@
+//! The configuration: flags, environment, `sendoff.toml` and defaults, in this order of precedence.
+//!
+//! One table ([`table::SETTINGS`]) names every setting; a value keeps where it came from, so that
+//! an error and `config show` can say it. What does not belong here: what a setting is used for.
+
+mod environment;
+mod file;
+mod table;
+mod value;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use sendoff::relay::{Backoff, RelaySettings};
+use sendoff::{Error, Limits, Result};
+
+pub(crate) use table::SETTINGS;
+pub(crate) use value::{duration_text, parse_duration};
+
+/// The file that is read from the current folder where `--config` names no other.
+pub(crate) const FILE_DEFAULT: &str = "sendoff.toml";
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A flag on the command line.
+    Flag(&'static str),
+    /// A variable of the environment.
+    Environment(&'static str),
+    /// A line (from 1) of the configuration file.
+    File(PathBuf, usize),
+    /// Nobody set it.
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(flag) => f.write_str(flag),
+            Self::Environment(name) => f.write_str(name),
+            Self::File(path, line) => write!(f, "{}:{line}", path.display()),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// One value that was set: its setting's key, its text and where it came from.
+#[derive(Debug, Clone)]
+pub(crate) struct Value {
+    pub(crate) key: &'static str,
+    pub(crate) text: String,
+    pub(crate) origin: Origin,
+}
+
+/// What a verb's flags say about settings. A flag that was not given is `None`.
+pub(crate) type Flags<'a> = Vec<(&'static str, &'static str, Option<&'a str>)>;
+
+/// The configuration of one run.
+#[derive(Debug)]
+pub(crate) struct Configuration {
+    /// What was set, later ones winning.
+    values: Vec<Value>,
+    /// The file that was named or found.
+    file: Option<PathBuf>,
+    /// Whether `--config` (or `SENDOFF_CONFIG`) named it.
+    file_named: bool,
+    /// Variables that look like ours and are not.
+    pub(crate) strays: Vec<String>,
+}
+
+impl Configuration {
+    /// Reads every source. `named` is the file that `--config` names.
+    ///
+    /// # Errors
+    /// A file that was named and cannot be read, that is no TOML, or that has a key that is not a
+    /// setting; a value that is not of its setting's kind, wherever it came from.
+    pub(crate) fn read(named: Option<&Path>, flags: &Flags<'_>) -> Result<Self> {
+        let named = named
+            .map(Path::to_path_buf)
+            .or_else(|| std::env::var_os("SENDOFF_CONFIG").map(PathBuf::from));
+        let file_named = named.is_some();
+        let path = named.unwrap_or_else(|| PathBuf::from(FILE_DEFAULT));
+        let (mut values, file) = match file::read(&path, file_named)? {
+            Some(values) => (values, Some(path)),
+            None => (Vec::new(), None),
+        };
+        let environment = environment::read()?;
+        values.extend(environment.values);
+        for (key, flag, text) in flags {
+            if let Some(text) = text {
+                values.push(Value { key, text: (*text).to_owned(), origin: Origin::Flag(flag) });
+            }
+        }
+        let configuration = Self { values, file, file_named, strays: environment.strays };
+        configuration.check()?;
+        Ok(configuration)
+    }
+
+    /// Every value that was set has to be of its setting's kind, also where another one wins over
+    /// it: a mistake is told while somebody looks at it.
+    fn check(&self) -> Result<()> {
+        for value in &self.values {
+            if let Some(setting) = table::find(value.key) {
+                value::check(setting.kind, &value.text).map_err(|why| wrong(value, &why))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The winning value of a setting, where somebody set it.
+    pub(crate) fn set(&self, key: &str) -> Option<&Value> {
+        self.values.iter().rev().find(|value| value.key == key)
+    }
+
+    /// The text of a setting: the winning value's, else the default.
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
+        self.set(key)
+            .map(|value| value.text.as_str())
+            .or_else(|| table::find(key).and_then(|setting| setting.default))
+    }
+
+    /// Where a setting's value came from.
+    pub(crate) fn origin(&self, key: &str) -> Origin {
+        self.set(key).map_or(Origin::Default, |value| value.origin.clone())
+    }
+
+    /// The file that was read, and whether it was named rather than found.
+    pub(crate) fn file(&self) -> Option<(&Path, bool)> {
+        self.file.as_deref().map(|path| (path, self.file_named))
+    }
+
+    fn duration(&self, key: &'static str) -> Result<Duration> {
+        self.parsed(key, parse_duration)
+    }
+
+    fn count<T: FromStr>(&self, key: &'static str) -> Result<T> {
+        self.parsed(key, |text| {
+            text.parse::<T>().map_err(|_| format!("`{text}` is not a whole number in range"))
+        })
+    }
+
+    fn bytes(&self, key: &'static str) -> Result<usize> {
+        self.parsed(key, value::parse_bytes)
+    }
+
+    fn parsed<T>(
+        &self,
+        key: &'static str,
+        parse: impl Fn(&str) -> std::result::Result<T, String>,
+    ) -> Result<T> {
+        let text = self.text(key).unwrap_or_default();
+        parse(text).map_err(|why| {
+            wrong(&Value { key, text: text.to_owned(), origin: self.origin(key) }, &why)
+        })
+    }
+
+    /// The limits of what may be sent.
+    ///
+    /// # Errors
+    /// A value that is out of range.
+    pub(crate) fn limits(&self) -> Result<Limits> {
+        Ok(Limits { body_bytes_max: self.bytes("body_bytes_max")?, ..Limits::default() })
+    }
+
+    /// The relay's settings, checked against each other.
+    ///
+    /// # Errors
+    /// A value that is out of range, by itself or beside another.
+    pub(crate) fn relay(&self) -> Result<RelaySettings> {
+        let attempts_max = match self.text("relay.attempts_max") {
+            Some("never") | None => None,
+            Some(_) => Some(self.count("relay.attempts_max")?),
+        };
+        let settings = RelaySettings {
+            lease: self.duration("relay.lease")?,
+            publish_timeout: self.duration("relay.publish_timeout")?,
+            poll: self.duration("relay.poll")?,
+            in_flight_max: self.count("relay.in_flight")?,
+            window_rows: self.count("relay.window_rows")?,
+            window_bytes: self.bytes("relay.window_bytes")?,
+            settle_rows_max: self.count("relay.settle_rows")?,
+            backoff: Backoff {
+                first: self.duration("relay.backoff_first")?,
+                max: self.duration("relay.backoff_max")?,
+            },
+            attempts_max,
+            stop_timeout: self.duration("relay.stop_timeout")?,
+            ..RelaySettings::default()
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+}
+
+/// The error for a value that is not of its setting's kind. A secret is not quoted.
+fn wrong(value: &Value, why: &str) -> Error {
+    Error::invalid("reading the configuration", format!("{} ({}): {why}", value.key, value.origin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn empty() -> Configuration {
+        Configuration { values: Vec::new(), file: None, file_named: false, strays: Vec::new() }
+    }
+
+    #[test]
+    fn the_tables_defaults_are_the_libraries_defaults() {
+        assert_eq!(empty().relay().unwrap(), RelaySettings::default());
+        assert_eq!(empty().limits().unwrap(), Limits::default());
+    }
+
+    #[test]
+    fn the_last_source_wins_and_keeps_its_origin() {
+        let mut configuration = empty();
+        for (text, origin) in [
+            ("1s", Origin::File("sendoff.toml".into(), 3)),
+            ("2s", Origin::Environment("SENDOFF_RELAY_POLL")),
+        ] {
+            configuration.values.push(Value { key: "relay.poll", text: text.into(), origin });
+        }
+        assert_eq!(configuration.relay().unwrap().poll, Duration::from_secs(2));
+        assert_eq!(configuration.origin("relay.poll"), Origin::Environment("SENDOFF_RELAY_POLL"));
+    }
+
+    #[test]
+    fn two_settings_that_do_not_go_together_are_refused() {
+        let mut configuration = empty();
+        configuration.values.push(Value {
+            key: "relay.publish_timeout",
+            text: "10s".into(),
+            origin: Origin::Flag("--publish-timeout"),
+        });
+        let error = configuration.relay().unwrap_err();
+        assert!(error.to_string().contains("shorter than the lease"), "{error}");
+    }
+}

@@ -1,0 +1,91 @@
+//! The table of settings: every key, variable, kind and default, once.
+
+/// What a setting's text has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Any text that is not empty.
+    Text,
+    /// A number with a unit: `200ms`, `10s`, `5m`, `1h`.
+    Duration,
+    /// A whole number, at least 1.
+    Count,
+    /// A whole number at least 1, or `never`.
+    CountOrNever,
+    /// A whole number of bytes, or with a unit: `64KiB`, `16MiB`.
+    Bytes,
+    /// One of these words.
+    Word(&'static [&'static str]),
+}
+
+/// One setting.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    /// Its key in the file; a point stands for a table.
+    pub(crate) key: &'static str,
+    /// Its variable in the environment.
+    pub(crate) variable: &'static str,
+    /// What its text has to be.
+    pub(crate) kind: Kind,
+    /// What it is where nobody sets it.
+    pub(crate) default: Option<&'static str>,
+}
+
+const fn setting(
+    key: &'static str,
+    variable: &'static str,
+    kind: Kind,
+    default: Option<&'static str>,
+) -> Setting {
+    Setting { key, variable, kind, default }
+}
+
+/// Every setting. `docs/reference/cli.md` says what each is for.
+#[rustfmt::skip]
+pub(crate) const SETTINGS: &[Setting] = &[
+    setting("store", "SENDOFF_STORE", Kind::Text, None),
+    setting("to", "SENDOFF_TO", Kind::Text, None),
+    setting("source", "SENDOFF_SOURCE", Kind::Text, Some("sendoff")),
+    setting("body_bytes_max", "SENDOFF_BODY_BYTES_MAX", Kind::Bytes, Some("16MiB")),
+    setting("relay.lease", "SENDOFF_RELAY_LEASE", Kind::Duration, Some("10s")),
+    setting("relay.publish_timeout", "SENDOFF_RELAY_PUBLISH_TIMEOUT", Kind::Duration, Some("5s")),
+    setting("relay.poll", "SENDOFF_RELAY_POLL", Kind::Duration, Some("200ms")),
+    setting("relay.in_flight", "SENDOFF_RELAY_IN_FLIGHT", Kind::Count, Some("2000")),
+    setting("relay.window_rows", "SENDOFF_RELAY_WINDOW_ROWS", Kind::Count, Some("8000")),
+    setting("relay.window_bytes", "SENDOFF_RELAY_WINDOW_BYTES", Kind::Bytes, Some("32MiB")),
+    setting("relay.settle_rows", "SENDOFF_RELAY_SETTLE_ROWS", Kind::Count, Some("1000")),
+    setting("relay.backoff_first", "SENDOFF_RELAY_BACKOFF_FIRST", Kind::Duration, Some("200ms")),
+    setting("relay.backoff_max", "SENDOFF_RELAY_BACKOFF_MAX", Kind::Duration, Some("60s")),
+    setting("relay.attempts_max", "SENDOFF_RELAY_ATTEMPTS_MAX", Kind::CountOrNever, Some("never")),
+    setting("relay.stop_timeout", "SENDOFF_RELAY_STOP_TIMEOUT", Kind::Duration, Some("10s")),
+    setting("log.format", "SENDOFF_LOG_FORMAT", Kind::Word(&["text", "json"]), Some("text")),
+    setting("log.level", "SENDOFF_LOG_LEVEL", Kind::Word(&["off", "error", "warn", "info", "debug", "trace"]), Some("info")),
+];
+
+/// The setting with this key.
+pub(crate) fn find(key: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.key == key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variable_is_its_key_in_capitals() {
+        for setting in SETTINGS {
+            let expected = format!("SENDOFF_{}", setting.key.to_uppercase().replace('.', "_"));
+            assert_eq!(setting.variable, expected);
+        }
+    }
+
+    #[test]
+    fn every_setting_is_in_the_reference() {
+        let reference = include_str!("../../../../docs/reference/cli.md");
+        for setting in SETTINGS {
+            assert!(reference.contains(setting.variable), "{}", setting.variable);
+            if let Some(default) = setting.default {
+                assert!(reference.contains(&format!("`{default}`")), "{}", setting.key);
+            }
+        }
+    }
+}

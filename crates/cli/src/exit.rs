@@ -1,0 +1,96 @@
+//! How the program ends: the exit codes, and the failure that carries one.
+//!
+//! What does not belong here: printing. [`crate::output`] tells a failure to the user.
+
+use sendoff::{Error, ErrorKind};
+
+/// The program's exit codes. They are part of its interface: scripts rely on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done.
+    Done = 0,
+    /// It failed; the error says why.
+    Failed = 1,
+    /// The command line, the configuration or the input is not acceptable.
+    Usage = 2,
+    /// `relay --once`: nothing due is pending, but messages stand in quarantine.
+    Quarantined = 3,
+    /// `relay --once`: stopped, or `--max-wait` passed, while due messages were pending.
+    GaveUp = 4,
+    /// The store is not there, is not migrated, or is newer than this program.
+    Schema = 5,
+    /// The message that was asked for is not there.
+    NotFound = 6,
+    /// `verify`: something is lost, unknown or out of order.
+    Broken = 7,
+}
+
+/// The table of exit codes in `--help`; `docs/reference/cli.md` has the same.
+pub(crate) const HELP: &str = "\
+Exit codes:
+  0  done
+  1  failed; the error on stderr says why
+  2  the command line, the configuration or the input is not acceptable
+  3  relay --once: nothing due is pending, but messages stand in quarantine
+  4  relay --once: gave up (stopped, or --max-wait passed) with due messages pending
+  5  the store is not there, is not migrated, or is newer than this program
+  6  the message that was asked for is not there
+  7  verify: something is lost, unknown or out of order
+  130, 143  a second SIGINT or SIGTERM ended the program at once";
+
+impl Exit {
+    /// The number that the process ends with.
+    pub(crate) fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The code that an error of this kind ends with, unless a verb knows better.
+    fn of(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Invalid | ErrorKind::TooLarge => Self::Usage,
+            ErrorKind::SchemaMissing | ErrorKind::SchemaTooNew => Self::Schema,
+            ErrorKind::NotFound => Self::NotFound,
+            _ => Self::Failed,
+        }
+    }
+}
+
+/// Why a verb did not come to its end.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// An error to tell, and the code to end with.
+    Error {
+        /// The code.
+        exit: Exit,
+        /// The error.
+        error: Error,
+    },
+    /// Whoever read standard output has closed it. Nobody is left to tell.
+    Closed,
+}
+
+/// What a verb ends with.
+pub(crate) type Ending = Result<Exit, Failure>;
+
+impl Failure {
+    /// An error that ends with another code than its kind's own.
+    pub(crate) fn with_exit(exit: Exit, error: Error) -> Self {
+        Self::Error { exit, error }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Error { exit: Exit::of(error.kind()), error }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    /// Only writes to standard output come here: every other input and output names its subject.
+    fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Self::Closed;
+        }
+        Error::new(ErrorKind::Unexpected, "writing to standard output").caused_by(error).into()
+    }
+}

@@ -1,0 +1,15 @@
+//! The verbs: one module each. A verb reads its arguments, does its work through the library's
+//! ports and gives an answer.
+//!
+//! What does not belong here: parsing the command line, printing, opening stores and targets.
+
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod migrate;
+pub(crate) mod quarantine;
+pub(crate) mod relay;
+pub(crate) mod send;
+pub(crate) mod show;
+pub(crate) mod status;
+pub(crate) mod up;
+pub(crate) mod verify;

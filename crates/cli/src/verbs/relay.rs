@@ -1,0 +1,158 @@
+//! `sendoff relay`: publishes what is committed, until it is stopped or, with `--once`, drained.
+
+mod progress;
+
+use std::time::Duration;
+
+use sendoff::relay::{Once, OnceEnd, Relay, RelaySettings, Tally};
+use sendoff::{Error, ErrorKind};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::arguments::RelayArguments;
+use crate::configuration::{Configuration, parse_duration};
+use crate::exit::{Ending, Exit, Failure};
+use crate::log;
+use crate::output::{Form, grouped};
+use crate::stop::Stop;
+use crate::store::Store;
+use crate::target::Target;
+
+/// Between two looks at a store that cannot be reached at the start.
+const SCHEMA_RETRY: Duration = Duration::from_secs(1);
+
+/// Publishes.
+pub(crate) async fn run(
+    configuration: &Configuration,
+    arguments: &RelayArguments,
+    form: Form,
+) -> Ending {
+    let settings = configuration.relay()?;
+    let until = arguments
+        .max_wait
+        .as_deref()
+        .map(|text| parse_duration(text).map_err(|why| Error::invalid("reading --max-wait", why)))
+        .transpose()?
+        .map(|wait| Instant::now() + wait);
+    let store = Store::open(configuration, false)?;
+    let target = Target::open(configuration)?;
+    let stop = Stop::listen()?;
+    let enough = async {
+        match until {
+            Some(until) => tokio::select! {
+                () = stop.asked() => {}
+                () = tokio::time::sleep_until(until) => {}
+            },
+            None => stop.asked().await,
+        }
+    };
+    tokio::pin!(enough);
+    tokio::select! {
+        checked = schema(&store) => checked?,
+        () = &mut enough => return never_began(arguments.once),
+    }
+    let relay = build(&store, &target, settings)?;
+    tracing::info!(
+        relay = %relay.id(), from = store.shown, to = target.shown, once = arguments.once,
+        "the relay starts"
+    );
+    let progress = progress::Line::begin(&relay);
+    let answer = if arguments.once {
+        let once = relay.run_once(store.desk.clone(), enough).await;
+        progress.end();
+        drained(&once.map_err(|error| store.explain(error))?)
+    } else {
+        let tally = relay.run(enough).await;
+        progress.end();
+        stopped(&tally)
+    };
+    // Where standard output carries the messages, the answer goes beside it.
+    if target.is_stdout {
+        form.remark(&answer.value, &answer.text)?;
+    } else {
+        form.answer(&answer.value, &answer.text)?;
+    }
+    Ok(answer.exit)
+}
+
+/// Waits until the schema is known to be as needed: a database that is down does not end a relay.
+async fn schema(store: &Store) -> Result<(), Error> {
+    loop {
+        match store.check_schema().await {
+            Err(error) if is_passing(error.kind()) => {
+                tracing::error!(
+                    kind = error.kind().as_str(), %error,
+                    "the relay is not ready: the store cannot be reached; trying again"
+                );
+                tokio::time::sleep(SCHEMA_RETRY).await;
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Whether an error of the start says that the database is not there now, rather than that it is
+/// not what it has to be.
+fn is_passing(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Conflict | ErrorKind::Locked
+    )
+}
+
+fn build(store: &Store, target: &Target, settings: RelaySettings) -> Result<Relay, Failure> {
+    let relay = Relay::builder(store.outbox.clone(), target.publisher.clone())
+        .settings(settings)
+        .report(log::report)
+        .build()?;
+    Ok(relay)
+}
+
+/// Stopped before the store could be reached.
+fn never_began(once: bool) -> Ending {
+    tracing::warn!("stopped before the store could be reached");
+    Ok(if once { Exit::GaveUp } else { Exit::Done })
+}
+
+struct Answer {
+    exit: Exit,
+    text: String,
+    value: serde_json::Value,
+}
+
+fn drained(once: &Once) -> Answer {
+    let (exit, end, words) = match once.end {
+        OnceEnd::Drained => (Exit::Done, "drained", "drained"),
+        OnceEnd::Quarantined => (
+            Exit::Quarantined,
+            "quarantined",
+            "drained, but messages stand in quarantine (`sendoff quarantine list`)",
+        ),
+        OnceEnd::GaveUp => (Exit::GaveUp, "gave_up", "gave up with due messages pending"),
+    };
+    Answer {
+        exit,
+        text: format!("{words}: {}", counts(&once.tally)),
+        value: json!({ "end": end, "tally": once.tally, "stats": once.stats }),
+    }
+}
+
+fn stopped(tally: &Tally) -> Answer {
+    Answer {
+        exit: Exit::Done,
+        text: format!("stopped: {}", counts(tally)),
+        value: json!({ "end": "stopped", "tally": tally }),
+    }
+}
+
+/// A tally in one line.
+fn counts(tally: &Tally) -> String {
+    format!(
+        "{} published, {} failed and retried, {} unknown, {} quarantined, {} fenced",
+        grouped(tally.settled),
+        grouped(tally.failed),
+        grouped(tally.unknown),
+        grouped(tally.quarantined),
+        grouped(tally.fenced)
+    )
+}

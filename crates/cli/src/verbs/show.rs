@@ -1,0 +1,109 @@
+//! `sendoff show ID`: where one message is, and why.
+
+use sendoff::store::{Place, Standing};
+use sendoff::{Error, ErrorKind};
+use serde::Serialize;
+
+use crate::arguments::ShowArguments;
+use crate::configuration::Configuration;
+use crate::exit::{Ending, Exit};
+use crate::output::{Form, shown};
+use crate::store::{Store, quoted};
+
+#[derive(Debug, Serialize)]
+struct Explained<'a> {
+    #[serde(flatten)]
+    standing: &'a Standing,
+    why: String,
+}
+
+/// Answers with every message that has the id.
+pub(crate) async fn run(
+    configuration: &Configuration,
+    arguments: &ShowArguments,
+    form: Form,
+) -> Ending {
+    let store = Store::open(configuration, false)?;
+    store.check_schema().await?;
+    let source = arguments.source.as_deref();
+    let standings =
+        store.desk.find(&arguments.id, source).await.map_err(|error| store.explain(error))?;
+    if standings.is_empty() {
+        return Err(not_there(&store, &arguments.id, source).into());
+    }
+    let explained: Vec<Explained<'_>> =
+        standings.iter().map(|standing| Explained { standing, why: why(standing) }).collect();
+    let text: Vec<String> = explained.iter().map(text).collect();
+    form.answer(&serde_json::json!({ "messages": explained }), &text.join("\n"))?;
+    Ok(Exit::Done)
+}
+
+fn not_there(store: &Store, id: &str, source: Option<&str>) -> Error {
+    let of = source.map_or(String::new(), |source| format!(" of source {}", shown(source)));
+    Error::new(ErrorKind::NotFound, "looking for a message")
+        .subject(&store.shown)
+        .detail(format!("there is no message {}{of}", shown(id)))
+        .advice("it was never committed here, or it left longer ago than ids are kept (24 h)")
+}
+
+/// Why a message is where it is, and what moves it.
+fn why(standing: &Standing) -> String {
+    let at = |time: Option<sendoff::time::Timestamp>| {
+        time.map_or("a time that was not kept".to_owned(), |time| time.to_string())
+    };
+    let error = standing.last_error.as_deref().unwrap_or("no error was kept");
+    match standing.place {
+        Place::Ready => match &standing.owner {
+            Some(owner) => format!("committed; relay {owner} leases its lane and takes it next"),
+            None => "committed; no relay leases its lane: is `sendoff relay` running?".to_owned(),
+        },
+        Place::DueLater => format!("not due before {}", at(standing.due_at)),
+        Place::Retrying => format!(
+            "its publish failed ({} counted); it is tried again at {}: {error}",
+            standing.attempts,
+            at(standing.retry_at)
+        ),
+        Place::Held => match &standing.held_behind {
+            Some(id) => format!(
+                "held behind message {id} of the same key; see `sendoff show {}`",
+                quoted(id)
+            ),
+            None => "held behind an earlier message of its key".to_owned(),
+        },
+        Place::Quarantined => format!(
+            "set aside, and its key waits behind it: {error}; `sendoff quarantine show {}` says more",
+            quoted(&standing.id)
+        ),
+        Place::Gone => "the target confirmed it, or an operator discarded it".to_owned(),
+    }
+}
+
+fn text(explained: &Explained<'_>) -> String {
+    let standing = explained.standing;
+    let mut text =
+        format!("message  {}\nsource   {}\n", shown(&standing.id), shown(&standing.source));
+    let mut field = |name: &str, value: Option<String>| {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            text.push_str(&format!("{name:<9}{}\n", shown(&value)));
+        }
+    };
+    field("topic", Some(standing.topic.clone()));
+    field("key", standing.key.clone());
+    field("sent", standing.sent_at.map(|time| time.to_string()));
+    field("body", standing.body_bytes.map(|bytes| format!("{bytes} bytes")));
+    field("seq", standing.seq.map(|seq| seq.to_string()));
+    field("place", Some(place(standing.place).to_owned()));
+    field("why", Some(explained.why.clone()));
+    text
+}
+
+fn place(place: Place) -> &'static str {
+    match place {
+        Place::Ready => "ready",
+        Place::DueLater => "due later",
+        Place::Retrying => "retrying",
+        Place::Held => "held",
+        Place::Quarantined => "quarantined",
+        Place::Gone => "gone",
+    }
+}

@@ -1,0 +1,154 @@
+//! The HTTP endpoint: place an order, look at one, figures. Every answer is JSON.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use sendoff::{Error, ErrorKind};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::figures::Figures;
+use crate::shop::{Close, NewOrder};
+use crate::stop::Stop;
+
+/// The largest request body.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+#[derive(Debug, Clone)]
+struct App {
+    figures: Arc<Figures>,
+    urls: Value,
+}
+
+/// Answers requests until a stop is asked for; then what was begun is finished.
+pub(super) async fn serve(listener: TcpListener, figures: Arc<Figures>, stop: Stop, urls: Value) {
+    let app = Router::new()
+        .route("/", get(root))
+        .route("/status", get(status))
+        .route("/orders", post(place))
+        .route("/orders/{id}", get(find))
+        .fallback(nothing_here)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(App { figures, urls });
+    let served =
+        axum::serve(listener, app).with_graceful_shutdown(async move { stop.asked().await }).await;
+    if let Err(error) = served {
+        tracing::error!(%error, "the HTTP endpoint ended");
+    }
+}
+
+/// What is refused, with its status.
+struct Refusal(StatusCode, Value);
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        (self.0, Json(json!({ "error": self.1 }))).into_response()
+    }
+}
+
+impl Refusal {
+    fn new(status: StatusCode, kind: &str, message: impl Into<String>) -> Self {
+        Self(status, json!({ "kind": kind, "message": message.into() }))
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        let status = match error.kind() {
+            ErrorKind::Invalid => StatusCode::BAD_REQUEST,
+            ErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            ErrorKind::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::new(status, error.kind().as_str(), error.to_string())
+    }
+}
+
+async fn root(State(app): State<App>) -> Result<Json<Value>, Refusal> {
+    let figures = app.figures.read().await?;
+    Ok(Json(json!({ "urls": app.urls, "figures": figures })))
+}
+
+async fn status(State(app): State<App>) -> Result<Response, Refusal> {
+    Ok(Json(app.figures.stats().await?).into_response())
+}
+
+/// Records an order and its message. A client that goes away changes nothing about the order: the
+/// transaction ends as it was asked to.
+async fn place(
+    State(app): State<App>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Refusal> {
+    let body = body.map_err(|rejection| {
+        let status = rejection.status();
+        let kind = match status {
+            StatusCode::PAYLOAD_TOO_LARGE => "too_large",
+            _ => "invalid",
+        };
+        let why = format!(
+            "the body cannot be read (at most {BODY_BYTES_MAX} bytes): {}",
+            rejection.body_text()
+        );
+        Refusal::new(status, kind, why)
+    })?;
+    let order = if body.is_empty() {
+        NewOrder::default()
+    } else {
+        serde_json::from_slice(&body).map_err(|error| {
+            let why = format!(
+                "the body is not an order: {error}; \
+                 write {{\"customer\":\"ada\",\"item\":\"tea\",\"quantity\":2}}, each part is optional"
+            );
+            Refusal::new(StatusCode::BAD_REQUEST, "invalid", why)
+        })?
+    };
+    match app.figures.place(order).await? {
+        Close::Committed(order) => {
+            let place = format!("/orders/{}", order.id);
+            Ok((StatusCode::CREATED, [("location", place)], Json(order)).into_response())
+        }
+        Close::RolledBack(order) => Err(Refusal(
+            StatusCode::CONFLICT,
+            json!({
+                "kind": "rejected",
+                "message": "the transaction rolled back, as asked: neither the order nor its message is there",
+                "id": order.id,
+            }),
+        )),
+    }
+}
+
+async fn find(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Refusal> {
+    match app.figures.find(id).await? {
+        Some((order, standings)) => {
+            // Once the key table has forgotten the id, nothing stands there any more.
+            let place = standings.first().map_or(json!("gone"), |s| json!(s.place));
+            Ok(Json(json!({ "order": order, "message": place })).into_response())
+        }
+        None => Err(Refusal::new(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            "no order with this id has committed",
+        )),
+    }
+}
+
+async fn nothing_here() -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here; GET / lists the URLs")
+}
+
+async fn wrong_method() -> Refusal {
+    Refusal::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "this URL does not take this method; POST /orders places an order",
+    )
+}

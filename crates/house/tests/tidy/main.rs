@@ -1,0 +1,6 @@
+//! The rules of the house, held over every file of the repository. See CONTRIBUTING.md.
+
+mod code;
+mod docs;
+mod rooms;
+mod words;

@@ -1,0 +1,89 @@
+//! Runs every example and compares what it prints.
+
+use std::process::Command;
+
+use sendoff_conformance::servers;
+
+/// Runs a program as a reader would and gives what it printed.
+fn printed(program: &str, database: Option<&str>) -> String {
+    let mut command = Command::new(program);
+    if let Some(url) = database {
+        command.env("DATABASE_URL", url);
+    }
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{program}: {}\n{errors}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_rusqlite_transaction_sends_if_and_only_if_it_commits() {
+    assert_eq!(
+        printed(env!("CARGO_BIN_EXE_send_rusqlite"), None),
+        "ada orders a tent: committed\n\
+         bob orders a dragon: rolled back, we do not sell dragons\n\
+         orders: 1, messages waiting: 1\n"
+    );
+}
+
+#[test]
+fn an_sqlx_transaction_on_sqlite_sends_if_and_only_if_it_commits() {
+    assert_eq!(
+        printed(env!("CARGO_BIN_EXE_send_sqlx_sqlite"), None),
+        "ada orders a tent: committed\n\
+         bob orders a dragon: rolled back, we do not sell dragons\n\
+         orders: 1, messages waiting: 1\n"
+    );
+}
+
+#[test]
+fn a_savepoint_that_is_rolled_back_takes_its_message_back() {
+    let url = servers::fresh_database().unwrap();
+    assert_eq!(
+        printed(env!("CARGO_BIN_EXE_send_tokio_postgres"), Some(&url)),
+        "order: Ready\n\
+         gift: never sent\n\
+         the order again: refused\n"
+    );
+}
+
+#[test]
+fn an_sqlx_transaction_on_postgres_sends_if_and_only_if_it_commits() {
+    let url = servers::fresh_database().unwrap();
+    assert_eq!(
+        printed(env!("CARGO_BIN_EXE_send_sqlx_postgres"), Some(&url)),
+        "ada orders a tent: committed\n  \
+           its message: waiting\n\
+         bob orders a dragon: rolled back, we do not sell dragons\n  \
+           its message: never sent\n"
+    );
+}
+
+#[test]
+fn a_relay_inside_a_service_delivers_what_the_service_commits() {
+    assert_eq!(
+        printed(env!("CARGO_BIN_EXE_relay_in_process"), None),
+        "confirmed: 3, settled: 3\n\
+         waiting: 0\n\
+         arrived: placed, packed, shipped\n"
+    );
+}
+
+#[test]
+fn every_example_is_run_here_and_listed_in_the_readme() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (tests, readme) = (
+        std::fs::read_to_string(folder.join("tests/run.rs")).unwrap(),
+        std::fs::read_to_string(folder.join("README.md")).unwrap(),
+    );
+    let mut examples = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if let Some(name) = name.strip_suffix(".rs") {
+            examples += 1;
+            assert!(tests.contains(&format!("CARGO_BIN_EXE_{name}\"")), "{name} is not run");
+            assert!(readme.contains(&format!("({name}.rs)")), "{name} is not in README.md");
+        }
+    }
+    assert!(examples >= 5, "the examples are no longer found: {examples}");
+}
