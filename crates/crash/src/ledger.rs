@@ -1,6 +1,7 @@
 //! The comparison: what committed against what arrived.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -85,14 +86,23 @@ pub struct Explained {
     pub by_lapse: HashSet<u128>,
 }
 
+/// A message with which something went wrong.
+#[derive(Debug)]
+struct Suspect {
+    id: u128,
+    key: Option<String>,
+    /// The versions of its key that have to do with it.
+    versions: RangeInclusive<i64>,
+}
+
 /// The ledger.
 #[derive(Debug, Default)]
 pub struct Ledger {
     orders: HashMap<u128, Committed>,
     arrived: HashSet<u128>,
-    versions: HashMap<String, (i64, u128)>,
+    versions: HashMap<String, i64>,
     findings: Findings,
-    suspects: Vec<u128>,
+    suspects: Vec<Suspect>,
 }
 
 impl Ledger {
@@ -110,7 +120,7 @@ impl Ledger {
         for id in ids {
             if !self.arrived.contains(&id) {
                 self.findings.lost += 1;
-                self.suspects.push(id);
+                self.suspects.push(Suspect { id, key: None, versions: 0..=0 });
                 self.example(format!("lost: {}", Uuid::from_u128(id)));
             }
         }
@@ -122,12 +132,30 @@ impl Ledger {
         &self.findings
     }
 
-    /// Messages whose history says how something went wrong, since the last call; a few of them.
-    pub fn take_suspects(&mut self) -> Vec<u128> {
-        const SUSPECTS_MAX: usize = 12;
+    /// Messages whose history says how something went wrong, since the last call: a few of them,
+    /// with what else its key had between the overtaken one and the one that overtook it.
+    pub fn take_suspects(&mut self) -> Vec<(u128, String)> {
+        const SUSPECTS_MAX: usize = 4;
         let mut suspects = std::mem::take(&mut self.suspects);
         suspects.truncate(SUSPECTS_MAX);
-        suspects
+        let between = |row: &&Committed| {
+            let key = row.order.key.as_ref();
+            suspects.iter().any(|suspect| {
+                suspect.id == row.order.id.as_u128()
+                    || (key.is_some()
+                        && key == suspect.key.as_ref()
+                        && suspect.versions.contains(&row.version))
+            })
+        };
+        self.orders
+            .iter()
+            .map(|(id, row)| (id, row))
+            .filter(|(_, row)| between(row))
+            .map(|(id, row)| {
+                let key = row.order.key.as_deref().unwrap_or("no key");
+                (*id, format!("{key} {}", row.version))
+            })
+            .collect()
     }
 
     fn arrive(&mut self, arrival: &Arrival, explained: &Explained) {
@@ -153,11 +181,12 @@ impl Ledger {
             self.arrive_again(id, explained);
         } else if let Some(key) = &row.order.key {
             let last = self.versions.entry(key.clone()).or_default();
-            if row.version > last.0 {
-                *last = (row.version, id.as_u128());
+            if row.version > *last {
+                *last = row.version;
             } else {
-                let (last, overtaker) = *last;
-                self.suspects.extend([overtaker, id.as_u128()]);
+                let last = *last;
+                let versions = row.version - 2..=last;
+                self.suspects.push(Suspect { id: id.as_u128(), key: Some(key.clone()), versions });
                 self.findings.out_of_order += 1;
                 self.example(format!(
                     "version {} of {key} came after version {last} ({id})",
@@ -178,7 +207,7 @@ impl Ledger {
             self.findings.duplicates_after_lapse += 1;
         } else {
             self.findings.duplicates_unexplained += 1;
-            self.suspects.push(id.as_u128());
+            self.suspects.push(Suspect { id: id.as_u128(), key: None, versions: 0..=0 });
             self.example(format!("a duplicate that no fault explains: {id}"));
         }
     }

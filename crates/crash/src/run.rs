@@ -1,11 +1,12 @@
 //! A whole run: stretches of rounds with one, two or four relays, each drained and compared.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sendoff_core::store::{Stats, Which};
+use sendoff::store::{Stats, Which};
 
 use crate::failed;
 use crate::ground::{Ground, StoreKind, TargetKind};
@@ -202,7 +203,7 @@ impl<'a> Run<'a> {
                 if stats.quarantined > 0 {
                     desk.requeue(&Which::All).await?;
                 }
-                Ok::<Stats, sendoff_core::Error>(stats)
+                Ok::<Stats, sendoff::Error>(stats)
             });
             self.relays.check_alive()?;
             match stats {
@@ -247,10 +248,11 @@ impl<'a> Run<'a> {
         for relay in self.relays.live.iter().chain(&self.relays.dead) {
             say(&format!("relay {} said: {}", relay.number, relay.last_words()));
         }
-        for (relay, mark) in self.relays.history(&suspects)? {
-            let id = uuid::Uuid::from_u128(mark.id);
+        let names: HashMap<u128, String> = suspects.into_iter().collect();
+        for (relay, mark) in self.relays.history(|id| names.contains_key(&id))? {
+            let name = names.get(&mark.id).map(String::as_str).unwrap_or_default();
             let phase = mark.phase.as_str();
-            lines.push((mark.at, format!("relay {relay}: row {} {id} {phase}", mark.seq)));
+            lines.push((mark.at, format!("relay {relay}: row {}, {name}: {phase}", mark.seq)));
         }
         lines.sort();
         for (at, line) in lines {

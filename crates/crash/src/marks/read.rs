@@ -188,7 +188,7 @@ impl Log {
         if open.is_none() && begun.is_some() {
             self.done.push(Span { to: mark.at, ..span });
         }
-        if !matches!(mark.phase, Phase::Settled | Phase::Dropped) {
+        if !mark.phase.is_over() {
             self.now.insert(mark.id, (mark.phase, open));
         }
     }
@@ -208,7 +208,7 @@ pub fn history(path: &Path, of: impl Fn(u128) -> bool) -> io::Result<Vec<Mark>> 
 mod tests {
     use super::{Counts, Log};
     use crate::marks::{Marks, Phase, now};
-    use sendoff_core::lane::Lane;
+    use sendoff::lane::Lane;
 
     #[test]
     fn a_log_knows_what_was_in_flight_and_since_when() {
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(log.counts(before).unwrap(), Counts([1, 2, 0, 0]));
         assert_eq!(log.counts(u64::MAX).unwrap(), Counts([1, 1, 0, 1]));
 
-        marks.settled([(1, true)].into_iter()).unwrap();
+        marks.settled([(1, Phase::Settled)].into_iter()).unwrap();
         // An older look may still show what is settled.
         marks.read(&[(1, 11, lane), (2, 12, lane)]).unwrap();
         marks.hold(&[]).unwrap();

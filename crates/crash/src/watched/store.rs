@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use sendoff_core::Result;
-use sendoff_core::lane::Lane;
-use sendoff_core::store::{
+use sendoff::Result;
+use sendoff::lane::Lane;
+use sendoff::store::{
     Content, LeaseGrant, LeaseRequest, Look, OutboxStore, Outcome, RelayId, Settled, Sight, Verdict,
 };
 use uuid::Uuid;
@@ -89,8 +89,13 @@ impl OutboxStore for WatchedStore {
         match self.inner.settle(relay, verdicts).await {
             Ok(settled) => {
                 let rows = verdicts.iter().map(|verdict| {
-                    let published = matches!(verdict.outcome, Outcome::Published { .. });
-                    (verdict.seq, published)
+                    let phase = match verdict.outcome {
+                        Outcome::Published { .. } => Phase::Settled,
+                        Outcome::Retry { .. } => Phase::Retried,
+                        Outcome::Quarantined { .. } => Phase::Quarantined,
+                        Outcome::Held => Phase::Held,
+                    };
+                    (verdict.seq, phase)
                 });
                 self.mark_fenced(verdicts, &settled.fenced);
                 must(self.marks.settled(rows));
