@@ -1,7 +1,5 @@
 //! The operator's side: look and mend.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use sendoff_core::message::Headers;
 use sendoff_core::outbox::Transaction;
@@ -14,13 +12,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::pool::Checkout;
-use super::settle::{Keys, release};
 use super::store::PostgresStore;
 use super::wire::{Json, Time};
 use super::{schema, sql};
-
-/// How long a discard lets held rows go before it leaves the rest to the relays' leases.
-const RELEASE_TIME: Duration = Duration::from_secs(60);
 
 #[async_trait]
 impl OutboxDesk for PostgresStore {
@@ -53,17 +47,13 @@ impl OutboxDesk for PostgresStore {
     }
 
     async fn find(&self, id: &str, source: Option<&str>) -> Result<Vec<Standing>> {
-        let rows = self
-            .read("finding a message", sql::FIND, &[&id, &source])
-            .await?;
+        let rows = self.read("finding a message", sql::FIND, &[&id, &source]).await?;
         Ok(rows.iter().map(standing).collect())
     }
 
     async fn quarantined(&self, after_seq: i64, rows_max: u32) -> Result<Vec<QuarantinedMessage>> {
         let params: [&(dyn ToSql + Sync); 2] = [&after_seq, &i64::from(rows_max)];
-        let rows = self
-            .read("reading the quarantine", sql::QUARANTINED, &params)
-            .await?;
+        let rows = self.read("reading the quarantine", sql::QUARANTINED, &params).await?;
         Ok(rows.iter().map(quarantined).collect())
     }
 
@@ -79,10 +69,7 @@ impl OutboxDesk for PostgresStore {
                 .await
                 .map_err(|error| checkout.failed(error))?;
             checkout.keep();
-            Ok(Mended {
-                messages,
-                released: 0,
-            })
+            Ok(Mended { messages, released: 0 })
         };
         self.desk.bounded(DOING, requeued).await
     }
@@ -91,23 +78,12 @@ impl OutboxDesk for PostgresStore {
         const DOING: &str = "discarding messages";
         let discarded = async {
             let mut checkout = self.desk.checkout(DOING).await?;
-            let (id, source, reason) = chosen(which);
-            let rows = checkout
-                .query(sql::DISCARD, &[], &[&id, &source, &reason])
-                .await?;
-            let mut freed = Keys::default();
-            for row in &rows {
-                if let Some(key) = row.get::<_, Option<&str>>(1) {
-                    freed.lanes.push(row.get(0));
-                    freed.keys.push(key);
-                }
-            }
-            let released = release(&mut checkout, &freed, RELEASE_TIME).await?;
+            let mended = match discard(&mut checkout, which).await {
+                Ok(mended) => mended,
+                Err(error) => return Err(checkout.failed(error)),
+            };
             checkout.keep();
-            Ok(Mended {
-                messages: u64::try_from(rows.len()).unwrap_or(u64::MAX),
-                released,
-            })
+            Ok(mended)
         };
         self.desk.bounded(DOING, discarded).await
     }
@@ -139,6 +115,29 @@ async fn send_all(
     transaction.commit().await
 }
 
+async fn discard(
+    checkout: &mut Checkout<'_>,
+    which: &Which,
+) -> std::result::Result<Mended, tokio_postgres::Error> {
+    let (id, source, reason) = chosen(which);
+    let transaction = checkout.client_mut().transaction().await?;
+    let rows = transaction.query(sql::DISCARD, &[&id, &source, &reason]).await?;
+    let mut lanes: Vec<i16> = Vec::new();
+    let mut keys: Vec<&str> = Vec::new();
+    for row in &rows {
+        if let Some(key) = row.get(1) {
+            lanes.push(row.get(0));
+            keys.push(key);
+        }
+    }
+    let released: i64 = transaction.query_one(sql::DISCARD_RELEASE, &[&lanes, &keys]).await?.get(0);
+    transaction.commit().await?;
+    Ok(Mended {
+        messages: u64::try_from(rows.len()).unwrap_or(u64::MAX),
+        released: u64::try_from(released).unwrap_or(0),
+    })
+}
+
 fn chosen(which: &Which) -> (Option<&str>, Option<&str>, Option<&'static str>) {
     match which {
         Which::Id { id, source } => (Some(id), source.as_deref(), None),
@@ -162,9 +161,7 @@ fn stats(row: &Row) -> Stats {
         retrying: count(row, 2),
         held: count(row, 3),
         quarantined: count(row, 4),
-        oldest_due_ms: row
-            .get::<_, Option<i64>>(5)
-            .map(|age| u64::try_from(age).unwrap_or(0)),
+        oldest_due_ms: row.get::<_, Option<i64>>(5).map(|age| u64::try_from(age).unwrap_or(0)),
         published: count(row, 6),
         lanes: count(row, 7),
         lanes_leased: count(row, 8),
@@ -188,12 +185,8 @@ fn standing(row: &Row) -> Standing {
         topic: row.get::<_, Option<String>>(4).unwrap_or_default(),
         key: row.get(5),
         seq: row.get(3),
-        lane: row
-            .get::<_, Option<i16>>(6)
-            .and_then(|lane| u16::try_from(lane).ok()),
-        body_bytes: row
-            .get::<_, Option<i64>>(7)
-            .and_then(|bytes| u64::try_from(bytes).ok()),
+        lane: row.get::<_, Option<i16>>(6).and_then(|lane| u16::try_from(lane).ok()),
+        body_bytes: row.get::<_, Option<i64>>(7).and_then(|bytes| u64::try_from(bytes).ok()),
         sent_at: time(row, 8).or_else(|| time(row, 2)),
         due_at: time(row, 9),
         retry_at: time(row, 10),

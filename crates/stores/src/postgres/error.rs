@@ -13,9 +13,7 @@ pub(super) fn from_driver(
 ) -> Error {
     let Some(said) = error.as_db_error() else {
         let kind = kind_of_silence(&error);
-        return Error::new(kind, operation)
-            .subject(address)
-            .caused_by(error);
+        return Error::new(kind, operation).subject(address).caused_by(error);
     };
     let code = said.code().code();
     let answer = Error::new(kind_of(code), operation)

@@ -13,9 +13,8 @@ use super::sql;
 
 pub(super) const DOING: &str = "leasing lanes";
 
-/// Keys with held rows that one lease call asks about, and rows that it lets go.
-const ORPHAN_KEYS: i64 = 2_000;
-const ORPHAN_ROWS: i64 = 5_000;
+/// Keys with held rows that one lease call asks about.
+const KEYS_MAX: i64 = 2_000;
 
 /// Lanes as three columns.
 #[derive(Default)]
@@ -95,55 +94,36 @@ pub(super) async fn lease(pool: &Pool, request: &LeaseRequest) -> Result<LeaseGr
 
 /// The last key that was asked about; the next call goes on from there.
 #[derive(Debug)]
-pub(super) struct Orphans {
+pub(super) struct Walk {
     lane: i16,
     key: String,
 }
 
-impl Default for Orphans {
+impl Default for Walk {
     fn default() -> Self {
-        Self {
-            lane: -1,
-            key: String::new(),
-        }
+        Self { lane: -1, key: String::new() }
     }
 }
 
-/// Lets go held rows in the relay's lanes whose key has no blocker any more: a row can be marked
-/// held just as what it waited for goes.
-pub(super) async fn let_orphans_go(
-    pool: &Pool,
-    relay: &RelayId,
-    orphans: &Mutex<Orphans>,
-) -> Result<()> {
-    let from = std::mem::take(&mut *orphans.lock().unwrap_or_else(PoisonError::into_inner));
+/// Gives keys in the relay's lanes that have held rows and no blocker one: a blocker may have been
+/// published by a relay that did not own the lane any more.
+pub(super) async fn mend_keys(pool: &Pool, relay: &RelayId, walk: &Mutex<Walk>) -> Result<()> {
+    let from = std::mem::take(&mut *walk.lock().unwrap_or_else(PoisonError::into_inner));
     let mut checkout = pool.checkout(DOING).await?;
     let rows = checkout
-        .query(
-            sql::RELEASE_ORPHANS,
-            &[],
-            &[
-                &relay.as_str(),
-                &from.lane,
-                &from.key,
-                &ORPHAN_KEYS,
-                &ORPHAN_ROWS,
-            ],
-        )
+        .query(sql::MEND_KEYS, &[], &[&relay.as_str(), &from.lane, &from.key, &KEYS_MAX])
         .await?;
     checkout.keep();
     let Some(row) = rows.first() else {
         return Ok(());
     };
-    let (seen, released): (i64, i64) = (row.get(0), row.get(3));
+    let seen: i64 = row.get(0);
     let last: (Option<i16>, Option<String>) = (row.get(1), row.get(2));
-    let next = match last {
-        // More rows of the same keys are to be let go.
-        _ if released >= ORPHAN_ROWS => from,
-        (Some(lane), Some(key)) if seen >= ORPHAN_KEYS => Orphans { lane, key },
-        _ => Orphans::default(),
-    };
-    *orphans.lock().unwrap_or_else(PoisonError::into_inner) = next;
+    if let (Some(lane), Some(key)) = last
+        && seen >= KEYS_MAX
+    {
+        *walk.lock().unwrap_or_else(PoisonError::into_inner) = Walk { lane, key };
+    }
     Ok(())
 }
 

@@ -28,11 +28,7 @@ pub(super) struct Listener {
 
 impl Listener {
     pub(super) fn new(connector: &Arc<Connector>) -> Self {
-        Self {
-            connector: Arc::clone(connector),
-            news: Arc::default(),
-            task: Mutex::default(),
-        }
+        Self { connector: Arc::clone(connector), news: Arc::default(), task: Mutex::default() }
     }
 
     /// Returns when something was notified since the last return, or a connection was made.
@@ -79,9 +75,8 @@ async fn keep_listening(connector: Arc<Connector>, news: Arc<Notify>) {
 async fn listen_once(connector: &Connector, news: &Arc<Notify>) -> Result<()> {
     const DOING: &str = "listening for wake-ups";
     let tell = Arc::clone(news);
-    let mut session = connector
-        .connect(Use::News, Some(Box::new(move || tell.notify_one())))
-        .await?;
+    let mut session =
+        connector.connect(Use::News, Some(Box::new(move || tell.notify_one()))).await?;
     if let Err(error) = ask(connector, &session, DOING, sql::LISTEN).await {
         tokio::time::sleep(PAUSE).await;
         return Err(error);

@@ -56,24 +56,11 @@ impl<'a> Asked<'a> {
     }
 
     fn ready(&self) -> [&(dyn ToSql + Sync); 6] {
-        [
-            &self.lanes,
-            &self.afters,
-            &self.known,
-            &self.rows,
-            &self.lane_rows,
-            &self.bytes,
-        ]
+        [&self.lanes, &self.afters, &self.known, &self.rows, &self.lane_rows, &self.bytes]
     }
 
     fn waiting(&self) -> [&(dyn ToSql + Sync); 5] {
-        [
-            &self.lanes,
-            &self.known,
-            &self.waiting_rows,
-            &self.waiting_lane_rows,
-            &self.bytes,
-        ]
+        [&self.lanes, &self.known, &self.waiting_rows, &self.waiting_lane_rows, &self.bytes]
     }
 }
 
@@ -142,11 +129,7 @@ fn horizon(last_seq: Columns, rows: &[Columns]) -> Option<Horizon> {
         let xid: Option<i64> = header.get(column);
         u64::try_from(xid.unwrap_or(0)).unwrap_or(0)
     };
-    Some(Horizon {
-        seq: last_seq.get(0),
-        oldest: xid(1),
-        next: xid(2),
-    })
+    Some(Horizon { seq: last_seq.get(0), oldest: xid(1), next: xid(2) })
 }
 
 /// Reads ready rows and answers what they weigh.
@@ -164,7 +147,7 @@ fn read_ready(sight: &mut Sight, look: &Look, rows: &[Columns]) -> usize {
             sight.truncated = true;
             break;
         }
-        let row = read(columns, state);
+        let row = read(columns, state, false);
         if lane != Some(row.lane) {
             lane = Some(row.lane);
             lane_rows = 0;
@@ -195,7 +178,7 @@ fn read_waiting(sight: &mut Sight, look: &Look, rows: &[Columns], mut weight: us
             };
             continue;
         }
-        let row = read(columns, state);
+        let row = read(columns, state, true);
         let row_weight = weight_of(&row);
         let too_heavy = weight + row_weight > look.bytes_max && !sight.rows.is_empty();
         if state == state::LEFT_OUT || too_heavy {
@@ -203,12 +186,7 @@ fn read_waiting(sight: &mut Sight, look: &Look, rows: &[Columns], mut weight: us
             break;
         }
         // The two kinds are read by two statements: a row can have changed its kind in between.
-        if sight
-            .rows
-            .iter()
-            .take(ready)
-            .any(|other| other.seq == row.seq)
-        {
+        if sight.rows.iter().take(ready).any(|other| other.seq == row.seq) {
             continue;
         }
         weight += row_weight;
@@ -228,7 +206,7 @@ fn state_of(columns: &Columns) -> i16 {
     columns.get(0)
 }
 
-fn read(columns: &Columns, state: i16) -> Row {
+fn read(columns: &Columns, state: i16, waiting: bool) -> Row {
     let lane: i16 = columns.get(3);
     let attempts: i32 = columns.get(4);
     // A database that is not UTF-8 can hold a key that is none.
@@ -247,6 +225,7 @@ fn read(columns: &Columns, state: i16) -> Row {
         key: key.ok().flatten().map(str::to_owned),
         attempts: u32::try_from(attempts).unwrap_or(0),
         blocker: columns.get(5),
+        waiting,
         content,
     }
 }
@@ -254,19 +233,13 @@ fn read(columns: &Columns, state: i16) -> Row {
 /// The message, or the reason why it is none. The reason quotes no value.
 fn decode(columns: &Columns, key: Option<&str>) -> std::result::Result<Message, String> {
     let text = |column: usize, what: &str| {
-        columns
-            .try_get::<_, &str>(column)
-            .map_err(|_| format!("the {what} is not UTF-8"))
+        columns.try_get::<_, &str>(column).map_err(|_| format!("the {what} is not UTF-8"))
     };
-    let Json(headers): Json<&[u8]> = columns
-        .try_get(10)
-        .map_err(|_| "the headers are not readable".to_owned())?;
-    let body: &[u8] = columns
-        .try_get(11)
-        .map_err(|_| "the body is not readable".to_owned())?;
-    let due_at: Option<Time> = columns
-        .try_get(12)
-        .map_err(|_| "the due time is not readable".to_owned())?;
+    let Json(headers): Json<&[u8]> =
+        columns.try_get(10).map_err(|_| "the headers are not readable".to_owned())?;
+    let body: &[u8] = columns.try_get(11).map_err(|_| "the body is not readable".to_owned())?;
+    let due_at: Option<Time> =
+        columns.try_get(12).map_err(|_| "the due time is not readable".to_owned())?;
     let mut message = Message::builder(text(8, "source")?, text(9, "topic")?)
         .id(text(7, "id")?)
         .headers(Headers::from_json(headers).map_err(|error| error.to_string())?)

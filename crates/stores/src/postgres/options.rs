@@ -83,11 +83,8 @@ pub(super) fn parse(url: &str, options: &PostgresOptions) -> Result<(Config, Str
         return Err(Error::invalid(DOING, format!("it names no host: {form}")));
     }
     if config.get_ssl_mode() == SslMode::Require {
-        return Err(
-            Error::invalid(DOING, "it has sslmode=require, and this build has no TLS").advice(
-                "connect over a private network or a local TLS proxy, with sslmode=disable",
-            ),
-        );
+        return Err(Error::invalid(DOING, "it has sslmode=require, and this build has no TLS")
+            .advice("connect over a private network or a local TLS proxy, with sslmode=disable"));
     }
     let address = address(&config);
     config
@@ -121,9 +118,7 @@ fn address(config: &Config) -> String {
             }
         })
         .collect();
-    let user = config
-        .get_user()
-        .map_or_else(String::new, |user| format!("{user}@"));
+    let user = config.get_user().map_or_else(String::new, |user| format!("{user}@"));
     let database = config.get_dbname().or(config.get_user()).unwrap_or("");
     format!("postgres://{user}{}/{database}", hosts.join(","))
 }

@@ -27,7 +27,7 @@ impl Pool {
     pub(super) fn new(connector: &Arc<Connector>, usage: Use, connections: usize) -> Self {
         let options = connector.options();
         let timeout = match usage {
-            Use::Desk => options.desk_timeout,
+            Use::Desk | Use::Walk => options.desk_timeout,
             Use::Relay | Use::News => options.answer_timeout,
         };
         Self {
@@ -66,12 +66,7 @@ impl Pool {
             Some(session) => session,
             None => self.connector.connect(self.usage, None).await?,
         };
-        Ok(Checkout {
-            pool: self,
-            session,
-            operation,
-            _permit: permit,
-        })
+        Ok(Checkout { pool: self, session, operation, _permit: permit })
     }
 }
 
@@ -99,10 +94,7 @@ impl Checkout<'_> {
         text: &'static str,
         types: &[Type],
     ) -> Result<Statement> {
-        self.session
-            .statement(text, types)
-            .await
-            .map_err(|error| self.failed(error))
+        self.session.statement(text, types).await.map_err(|error| self.failed(error))
     }
 
     /// Runs one prepared statement.
@@ -113,10 +105,7 @@ impl Checkout<'_> {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>> {
         let statement = self.statement(text, types).await?;
-        self.client()
-            .query(&statement, params)
-            .await
-            .map_err(|error| self.failed(error))
+        self.client().query(&statement, params).await.map_err(|error| self.failed(error))
     }
 
     /// The driver's error as one of ours.

@@ -39,9 +39,7 @@ const MIGRATING: &str = "migrating the schema";
 
 pub(super) async fn schema(pool: &Pool) -> Result<Schema> {
     let checkout = pool.checkout(READING).await?;
-    let schema = read(checkout.client())
-        .await
-        .map_err(|error| checkout.failed(error))?;
+    let schema = read(checkout.client()).await.map_err(|error| checkout.failed(error))?;
     checkout.keep();
     Ok(schema)
 }
@@ -55,12 +53,12 @@ pub(super) async fn migrate(pool: &Pool, address: &str) -> Result<Schema> {
     checkout.keep();
     match schema.state {
         SchemaState::Current => Ok(schema),
-        SchemaState::TooNew => Err(Error::new(ErrorKind::SchemaTooNew, MIGRATING)
-            .subject(address)
-            .detail(format!(
+        SchemaState::TooNew => {
+            Err(Error::new(ErrorKind::SchemaTooNew, MIGRATING).subject(address).detail(format!(
                 "it has version {}, this program knows {VERSION}; nothing was changed",
                 schema.version
-            ))),
+            )))
+        }
         SchemaState::Missing => Err(Error::new(ErrorKind::Unexpected, MIGRATING)
             .subject(address)
             .detail(format!("still missing: {}", schema.missing.join(", ")))),
@@ -81,9 +79,7 @@ async fn migrate_on(
     for (version, text) in MIGRATIONS {
         let version = i32::try_from(version).unwrap_or(i32::MAX);
         transaction.batch_execute(text).await?;
-        transaction
-            .execute(sql::SCHEMA_RECORD, &[&version, &text])
-            .await?;
+        transaction.execute(sql::SCHEMA_RECORD, &[&version, &text]).await?;
     }
     let after = read(transaction.client()).await?;
     transaction.commit().await?;
@@ -111,10 +107,5 @@ async fn read(client: &Client) -> std::result::Result<Schema, tokio_postgres::Er
     } else {
         SchemaState::Missing
     };
-    Ok(Schema {
-        version,
-        needed: VERSION,
-        state,
-        missing,
-    })
+    Ok(Schema { version, needed: VERSION, state, missing })
 }

@@ -81,10 +81,7 @@ async fn insert_many(
     let sources: Vec<&str> = messages.iter().map(Message::source).collect();
     let topics: Vec<&str> = messages.iter().map(Message::topic).collect();
     let keys: Vec<Option<&str>> = messages.iter().map(Message::key).collect();
-    let headers: Vec<Json<String>> = messages
-        .iter()
-        .map(|m| Json(m.headers().to_json()))
-        .collect();
+    let headers: Vec<Json<String>> = messages.iter().map(|m| Json(m.headers().to_json())).collect();
     let bodies: Vec<&[u8]> = messages.iter().map(|m| m.body().as_ref()).collect();
     let due_ats: Vec<Option<Time>> = messages.iter().map(|m| m.due_at().map(Time)).collect();
     let params: [(&(dyn ToSql + Sync), Type); 7] = [

@@ -82,15 +82,11 @@ impl Transaction<Sqlx> for sqlx::Transaction<'_, Postgres> {
                 many => {
                     let column = |of: fn(&Message) -> &str| many.iter().map(of).collect::<Vec<_>>();
                     let keys: Vec<Option<&str>> = many.iter().map(Message::key).collect();
-                    let headers: Vec<Headers> = many
-                        .iter()
-                        .map(|m| Headers(m.headers().to_json()))
-                        .collect();
+                    let headers: Vec<Headers> =
+                        many.iter().map(|m| Headers(m.headers().to_json())).collect();
                     let bodies: Vec<&[u8]> = many.iter().map(|m| m.body().as_ref()).collect();
-                    let due_ats: Vec<Option<DueAt>> = many
-                        .iter()
-                        .map(|m| m.due_at().map(|at| DueAt(Time(at))))
-                        .collect();
+                    let due_ats: Vec<Option<DueAt>> =
+                        many.iter().map(|m| m.due_at().map(|at| DueAt(Time(at)))).collect();
                     sqlx::query(sql::INSERT_MANY)
                         .bind(column(Message::id))
                         .bind(column(Message::source))

@@ -26,6 +26,8 @@ use super::sql;
 pub(super) enum Use {
     /// The relay's statements: plans that do not depend on statistics, short timeouts.
     Relay,
+    /// The same for what may walk far: long timeouts.
+    Walk,
     /// An operator's: the server's own settings, long timeouts.
     Desk,
     /// LISTEN and NOTIFY: works without our schema.
@@ -49,9 +51,7 @@ struct Failures {
 
 impl std::fmt::Debug for Connector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connector")
-            .field("address", &self.address)
-            .finish_non_exhaustive()
+        f.debug_struct("Connector").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
@@ -59,12 +59,7 @@ impl Connector {
     pub(super) fn new(url: &str, options: PostgresOptions) -> Result<Self> {
         options.check()?;
         let (config, address) = parse(url, &options)?;
-        Ok(Self {
-            config,
-            address,
-            options,
-            failures: Mutex::default(),
-        })
+        Ok(Self { config, address, options, failures: Mutex::default() })
     }
 
     pub(super) fn address(&self) -> &str {
@@ -125,6 +120,7 @@ impl Connector {
         };
         let set_up = match usage {
             Use::Relay => sql::relay_session(self.options.answer_timeout),
+            Use::Walk => sql::relay_session(self.options.desk_timeout),
             Use::Desk => sql::desk_session(self.options.desk_timeout),
             Use::News => sql::desk_session(self.options.answer_timeout),
         };
@@ -153,23 +149,18 @@ impl Connector {
                 .detail(format!("it is PostgreSQL {}", server / 10_000))
                 .advice("PostgreSQL 15 or later is needed"));
         }
-        if usage != Use::Relay {
+        if !matches!(usage, Use::Relay | Use::Walk) {
             return Ok(());
         }
         let version = number(1);
         if version == VERSION {
             return Ok(());
         }
-        let kind = if version > VERSION {
-            ErrorKind::SchemaTooNew
-        } else {
-            ErrorKind::SchemaMissing
-        };
+        let kind =
+            if version > VERSION { ErrorKind::SchemaTooNew } else { ErrorKind::SchemaMissing };
         Err(Error::new(kind, DOING)
             .subject(self.address.as_str())
-            .detail(format!(
-                "its schema has version {version}, this program needs {VERSION}"
-            )))
+            .detail(format!("its schema has version {version}, this program needs {VERSION}")))
     }
 }
 

@@ -1,12 +1,16 @@
 //! Settlements: verdicts as the statements take them.
+//!
+//! A settlement of publishes, which is nearly every one, is one statement. One with other verdicts
+//! is a transaction whose statements are all sent at once: one round trip as well.
 
-use std::collections::{BTreeMap, HashSet};
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
 
+use futures_util::future::{OptionFuture, join, join4};
 use sendoff_core::Result;
 use sendoff_core::store::{Outcome, RelayId, Settled, Verdict, clean_error};
 use sendoff_core::time::whole_micros;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, Statement};
 
 use super::look::lane_number;
 use super::pool::{Checkout, Pool};
@@ -14,14 +18,14 @@ use super::sql;
 
 pub(super) const DOING: &str = "settling messages";
 
-/// Held rows are let go so many at a time, and no longer than this in one settlement: a key may
-/// have a million. The rest goes with the next leases; until then a look says that new rows of the
-/// key are blocked.
-const RELEASE_ROWS: i64 = 5_000;
-const RELEASE_TIME: Duration = Duration::from_secs(2);
+/// The most held rows of one key that one settlement lets go, and about as many as PostgreSQL
+/// changes in a second. A key with more goes on with its lowest one, until fewer are left.
+const RELEASE_ROWS: i64 = 20_000;
 
 /// A century, in microseconds: the longest wait that is written.
 const WAIT_MICROS_MAX: u64 = 3_155_760_000_000_000;
+
+type Params<'a> = Vec<&'a (dyn ToSql + Sync)>;
 
 /// Lanes with the epochs under which the verdicts come.
 #[derive(Default)]
@@ -52,181 +56,196 @@ impl Claims {
         if holding.len() == self.lanes.len() {
             return Vec::new();
         }
-        verdicts
-            .iter()
-            .filter(|verdict| {
-                let claim = (lane_number(verdict.lane), verdict.epoch);
-                self.places
-                    .get(&claim)
-                    .is_none_or(|place| !holding.contains(place))
-            })
-            .map(|verdict| verdict.seq)
-            .collect()
+        let is_fenced = |verdict: &&Verdict| {
+            let claim = (lane_number(verdict.lane), verdict.epoch);
+            self.places.get(&claim).is_none_or(|place| !holding.contains(place))
+        };
+        verdicts.iter().filter(is_fenced).map(|verdict| verdict.seq).collect()
     }
 }
 
-/// Verdicts that are no publishes, column by column.
+/// Rows with the claim that their verdicts come under, column by column.
 #[derive(Default)]
-struct Changes<'a> {
+struct Rows<'a> {
     seqs: Vec<i64>,
     lanes: Vec<i16>,
     epochs: Vec<i64>,
-    kinds: Vec<i16>,
-    waits: Vec<i64>,
-    counts: Vec<bool>,
-    errors: Vec<Option<String>>,
-    reasons: Vec<Option<&'a str>>,
+    keys: Vec<Option<&'a str>>,
 }
 
-mod kind {
-    pub(super) const RETRY: i16 = 1;
-    pub(super) const QUARANTINED: i16 = 2;
-    pub(super) const HELD: i16 = 3;
-}
-
-impl Changes<'_> {
-    fn push(&mut self, verdict: &Verdict) {
-        let (kind, wait, counts, error, reason) = match &verdict.outcome {
-            Outcome::Published { .. } => return,
-            Outcome::Retry {
-                after,
-                error,
-                counts,
-                ..
-            } => (kind::RETRY, *after, *counts, Some(error), None),
-            Outcome::Quarantined { reason, error, .. } => (
-                kind::QUARANTINED,
-                Duration::ZERO,
-                false,
-                Some(error),
-                Some(reason.as_str()),
-            ),
-            Outcome::Held => (kind::HELD, Duration::ZERO, false, None, None),
-        };
+impl<'a> Rows<'a> {
+    fn push(&mut self, verdict: &'a Verdict) {
         self.seqs.push(verdict.seq);
         self.lanes.push(lane_number(verdict.lane));
         self.epochs.push(verdict.epoch);
-        self.kinds.push(kind);
-        let micros = whole_micros(wait).min(WAIT_MICROS_MAX);
-        self.waits.push(i64::try_from(micros).unwrap_or(i64::MAX));
-        self.counts.push(counts);
+        self.keys.push(verdict.key.as_deref());
+    }
+
+    fn is_empty(&self) -> bool {
+        self.seqs.is_empty()
+    }
+
+    fn params<'b>(&'b self, relay: &'b &str) -> Params<'b> {
+        vec![relay, &self.seqs, &self.lanes, &self.epochs]
+    }
+}
+
+/// What a failure changes, column by column.
+#[derive(Default)]
+struct Changes<'a> {
+    set_aside: Vec<bool>,
+    waits: Vec<i64>,
+    counts: Vec<bool>,
+    errors: Vec<String>,
+    reasons: Vec<Option<&'a str>>,
+}
+
+/// The verdicts, sorted by what is to be done.
+#[derive(Default)]
+struct Sorted<'a> {
+    published: Vec<i64>,
+    /// Published blockers, whose keys are let go.
+    freed: Rows<'a>,
+    failed: Rows<'a>,
+    changes: Changes<'a>,
+    /// Of the failed ones, those that hold their key.
+    holding: Rows<'a>,
+    held: Rows<'a>,
+}
+
+impl<'a> Sorted<'a> {
+    fn of(verdicts: &'a [Verdict]) -> Self {
+        let mut sorted = Self::default();
+        sorted.published.reserve(verdicts.len());
+        for verdict in verdicts {
+            sorted.push(verdict);
+        }
+        sorted
+    }
+
+    fn push(&mut self, verdict: &'a Verdict) {
+        match &verdict.outcome {
+            Outcome::Published { releases } => {
+                self.published.push(verdict.seq);
+                if *releases && verdict.key.is_some() {
+                    self.freed.push(verdict);
+                }
+            }
+            Outcome::Held => self.held.push(verdict),
+            Outcome::Retry { after, error, counts, holds } => {
+                let wait = whole_micros(*after).min(WAIT_MICROS_MAX);
+                self.changes.set_aside.push(false);
+                self.changes.waits.push(i64::try_from(wait).unwrap_or(i64::MAX));
+                self.changes.counts.push(*counts);
+                self.changes.reasons.push(None);
+                self.push_failed(verdict, error, *holds);
+            }
+            Outcome::Quarantined { reason, error, holds } => {
+                self.changes.set_aside.push(true);
+                self.changes.waits.push(0);
+                self.changes.counts.push(false);
+                self.changes.reasons.push(Some(reason.as_str()));
+                self.push_failed(verdict, error, *holds);
+            }
+        }
+    }
+
+    fn push_failed(&mut self, verdict: &'a Verdict, error: &str, holds: bool) {
         // Cleaned already by contract; a NUL would make every try of this settlement fail.
-        self.errors.push(error.map(|error| clean_error(error)));
-        self.reasons.push(reason);
+        self.changes.errors.push(clean_error(error));
+        self.failed.push(verdict);
+        if holds && verdict.key.is_some() {
+            self.holding.push(verdict);
+        }
+    }
+
+    /// Nothing but publishes that let nobody go.
+    fn is_plain(&self) -> bool {
+        self.failed.is_empty() && self.held.is_empty() && self.freed.is_empty()
     }
 }
 
 pub(super) async fn settle(pool: &Pool, relay: &RelayId, verdicts: &[Verdict]) -> Result<Settled> {
-    let mut published: Vec<i64> = Vec::with_capacity(verdicts.len());
-    let mut changes = Changes::default();
-    let mut freed = Keys::default();
-    for verdict in verdicts {
-        match &verdict.outcome {
-            Outcome::Published { releases } => {
-                published.push(verdict.seq);
-                if let (true, Some(key)) = (releases, verdict.key.as_deref()) {
-                    freed.lanes.push(lane_number(verdict.lane));
-                    freed.keys.push(key);
-                }
-            }
-            _ => changes.push(verdict),
-        }
-    }
+    let sorted = Sorted::of(verdicts);
     let claims = Claims::of(verdicts);
-    let mut checkout = pool.checkout(DOING).await?;
     let relay = relay.as_str();
-    let mut params: Vec<&(dyn ToSql + Sync)> =
-        vec![&published, &relay, &claims.lanes, &claims.epochs];
-    let statement = if changes.seqs.is_empty() {
-        sql::SETTLE_PUBLISHED
+    let mut checkout = pool.checkout(DOING).await?;
+    let mut params: Params<'_> = vec![&sorted.published, &relay, &claims.lanes, &claims.epochs];
+    let (rows, released) = if sorted.is_plain() {
+        (checkout.query(sql::SETTLE_PUBLISHED, &[], &params).await?, 0)
     } else {
         params.extend([
-            &changes.seqs as &(dyn ToSql + Sync),
-            &changes.lanes,
-            &changes.epochs,
-            &changes.kinds,
-            &changes.waits,
-            &changes.counts,
-            &changes.errors,
-            &changes.reasons,
+            &sorted.failed.seqs as &(dyn ToSql + Sync),
+            &sorted.failed.lanes,
+            &sorted.failed.epochs,
+            &sorted.changes.set_aside,
+            &sorted.changes.waits,
+            &sorted.changes.counts,
+            &sorted.changes.errors,
+            &sorted.changes.reasons,
         ]);
-        sql::SETTLE
+        settle_in_transaction(&mut checkout, &sorted, &params, relay).await?
     };
-    let rows = checkout.query(statement, &[], &params).await?;
-    let (gone, holding): (i64, Vec<i64>) = rows
-        .first()
-        .map_or((0, Vec::new()), |row| (row.get(0), row.get(1)));
-    let fenced = claims.fenced(verdicts, &holding);
-    let failed = holding_failures(verdicts, &fenced);
-    let released = follow_up(&mut checkout, &failed, &freed).await?;
     checkout.keep();
+    let (gone, holding): (i64, Vec<i64>) =
+        rows.first().map_or((0, Vec::new()), |row| (row.get(0), row.get(1)));
     Ok(Settled {
         published: u64::try_from(gone).unwrap_or(0),
-        fenced,
-        released,
+        fenced: claims.fenced(verdicts, &holding),
+        released: u64::try_from(released).unwrap_or(0),
     })
 }
 
-/// Seqs of the verdicts that were written and hold their key.
-fn holding_failures(verdicts: &[Verdict], fenced: &[i64]) -> Vec<i64> {
-    let fenced: HashSet<i64> = fenced.iter().copied().collect();
-    verdicts
-        .iter()
-        .filter(|verdict| match &verdict.outcome {
-            Outcome::Retry { holds, .. } | Outcome::Quarantined { holds, .. } => {
-                *holds && verdict.key.is_some() && !fenced.contains(&verdict.seq)
-            }
-            Outcome::Published { .. } | Outcome::Held => false,
-        })
-        .map(|verdict| verdict.seq)
-        .collect()
-}
-
-/// Keys with their lanes.
-#[derive(Debug, Default)]
-pub(super) struct Keys<'a> {
-    pub(super) lanes: Vec<i16>,
-    pub(super) keys: Vec<&'a str>,
-}
-
-/// Marks followers, then lets go what waited. Both only repeat in the rows what the blockers say
-/// already, and a crash before them is mended by looks and leases, so they are statements of their
-/// own: the settlement's locks are gone by then.
-async fn follow_up(
+/// The order is: verdicts, followers of what failed, rows that were found blocked, and last what is
+/// let go, so that a row which the same settlement holds is let go as well.
+async fn settle_in_transaction(
     checkout: &mut Checkout<'_>,
-    failed: &Vec<i64>,
-    freed: &Keys<'_>,
-) -> Result<u64> {
-    if !failed.is_empty() {
-        let hold = checkout.statement(sql::HOLD_FOLLOWERS, &[]).await?;
-        let held = checkout.client().execute(&hold, &[failed]).await;
-        held.map_err(|error| checkout.failed(error))?;
-    }
-    release(checkout, freed, RELEASE_TIME).await
+    sorted: &Sorted<'_>,
+    params: &Params<'_>,
+    relay: &str,
+) -> Result<(Vec<Row>, i64)> {
+    let settle = checkout.statement(sql::SETTLE, &[]).await?;
+    let followers = prepare(checkout, sql::HOLD_FOLLOWERS, &sorted.holding).await?;
+    let hold = prepare(checkout, sql::HOLD, &sorted.held).await?;
+    let release = prepare(checkout, sql::RELEASE, &sorted.freed).await?;
+    let holding_params = sorted.holding.params(&relay);
+    let held_params = sorted.held.params(&relay);
+    let mut freed_params = sorted.freed.params(&relay);
+    freed_params.extend([&sorted.freed.keys as &(dyn ToSql + Sync), &RELEASE_ROWS]);
+    let client = checkout.client();
+    // Polled, and so sent, in this order. If one fails, those after it do nothing, and the COMMIT
+    // is a rollback; so the results are read in this order, too.
+    let (begun, ((settled, followers, held, released), committed)) = join(
+        client.batch_execute("BEGIN"),
+        join(
+            join4(
+                client.query(&settle, params),
+                OptionFuture::from(followers.as_ref().map(|s| client.query(s, &holding_params))),
+                OptionFuture::from(hold.as_ref().map(|s| client.query(s, &held_params))),
+                OptionFuture::from(release.as_ref().map(|s| client.query(s, &freed_params))),
+            ),
+            client.batch_execute("COMMIT"),
+        ),
+    )
+    .await;
+    let failed = |error| checkout.failed(error);
+    begun.map_err(failed)?;
+    let settled = settled.map_err(failed)?;
+    followers.transpose().map_err(failed)?;
+    held.transpose().map_err(failed)?;
+    let released = released.transpose().map_err(failed)?;
+    committed.map_err(failed)?;
+    let released = released.and_then(|rows| rows.first().map(|row| row.get(0)));
+    Ok((settled, released.unwrap_or(0)))
 }
 
-/// Lets go held rows of the keys that nothing blocks any more, for so long at most.
-pub(super) async fn release(
+async fn prepare(
     checkout: &mut Checkout<'_>,
-    freed: &Keys<'_>,
-    time: Duration,
-) -> Result<u64> {
-    if freed.keys.is_empty() {
-        return Ok(0);
+    text: &'static str,
+    rows: &Rows<'_>,
+) -> Result<Option<Statement>> {
+    if rows.is_empty() {
+        return Ok(None);
     }
-    let statement = checkout.statement(sql::RELEASE, &[]).await?;
-    let begun = Instant::now();
-    let mut released: u64 = 0;
-    loop {
-        let rows = checkout
-            .client()
-            .execute(&statement, &[&freed.lanes, &freed.keys, &RELEASE_ROWS])
-            .await
-            .map_err(|error| checkout.failed(error))?;
-        released += rows;
-        let all = i64::try_from(rows).unwrap_or(i64::MAX) < RELEASE_ROWS;
-        if all || begun.elapsed() > time {
-            return Ok(released);
-        }
-    }
+    checkout.statement(text, &[]).await.map(Some)
 }

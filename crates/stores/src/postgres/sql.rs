@@ -38,10 +38,7 @@ pub(super) fn relay_session(timeout: Duration) -> String {
 
 /// Sets up a connection that works without our schema.
 pub(super) fn desk_session(timeout: Duration) -> String {
-    format!(
-        "{}; SELECT current_setting('server_version_num')",
-        bounds(timeout)
-    )
+    format!("{}; SELECT current_setting('server_version_num')", bounds(timeout))
 }
 
 /// The server ends what the client has given up on; whoever set stricter defaults for isolation
@@ -80,13 +77,7 @@ macro_rules! header_nulls {
 /// A row that its key's other rows wait for.
 macro_rules! blocks {
     ($b:literal) => {
-        concat!(
-            "(",
-            $b,
-            ".retry_at IS NOT NULL OR ",
-            $b,
-            ".quarantined_at IS NOT NULL)"
-        )
+        concat!("(", $b, ".retry_at IS NOT NULL OR ", $b, ".quarantined_at IS NOT NULL)")
     };
 }
 
@@ -259,15 +250,16 @@ pub(super) const SETTLE_PUBLISHED: &str = "WITH gone AS ( \
          USING (lane, epoch) \
          WHERE l.owner = $2::text)";
 
-/// A settlement of any verdicts. The parameters of [`SETTLE_PUBLISHED`], then of the other verdicts:
-/// $5 seqs, $6 lanes, $7 epochs, $8 kinds (1 retry, 2 quarantined, 3 held), $9 waits in
-/// microseconds, $10 whether it counts, $11 errors, $12 reasons.
+/// A settlement of any verdicts but held ones. The parameters of [`SETTLE_PUBLISHED`], then of the
+/// verdicts that are no publishes: $5 seqs, $6 lanes, $7 epochs, $8 whether it is quarantined (else
+/// tried again), $9 waits in microseconds, $10 whether it counts, $11 errors, $12 reasons.
 ///
 /// The lanes are locked in lane order; a take-over updates them, so either it comes first and the
-/// epoch is another one, or it waits for these writes.
+/// epoch is another one, or it waits for these writes and what follows them in the transaction.
 pub(super) const SETTLE: &str = "WITH fence AS MATERIALIZED ( \
         SELECT l.lane, l.epoch FROM sendoff.lane l \
-         WHERE l.owner = $2::text AND l.lane = ANY ($3::smallint[]) ORDER BY l.lane FOR SHARE \
+         WHERE l.owner = $2::text AND l.lane = ANY ($3::smallint[]) \
+         ORDER BY l.lane FOR NO KEY UPDATE \
      ), ours AS MATERIALIZED ( \
         SELECT lane, epoch, a.n FROM fence \
           JOIN unnest($3::smallint[], $4::bigint[]) WITH ORDINALITY AS a (lane, epoch, n) \
@@ -277,22 +269,46 @@ pub(super) const SETTLE: &str = "WITH fence AS MATERIALIZED ( \
      ), counted AS ( \
         INSERT INTO sendoff.tally (published) SELECT count(*) FROM gone HAVING count(*) > 0 \
      ), verdict AS MATERIALIZED ( \
-        SELECT v.* FROM unnest($5::bigint[], $6::smallint[], $7::bigint[], $8::smallint[], \
+        SELECT v.* FROM unnest($5::bigint[], $6::smallint[], $7::bigint[], $8::boolean[], \
                                $9::bigint[], $10::boolean[], $11::text[], $12::text[]) \
-               AS v (seq, lane, epoch, kind, wait, counts, error, reason) \
+               AS v (seq, lane, epoch, set_aside, wait, counts, error, reason) \
           JOIN ours USING (lane, epoch) \
      ), changed AS ( \
         UPDATE sendoff.outbox o SET \
-               retry_at = CASE v.kind WHEN 1 THEN now() + v.wait * interval '1 microsecond' \
-                                      WHEN 3 THEN o.retry_at END, \
-               quarantined_at = CASE v.kind WHEN 2 THEN now() END, \
-               quarantine_reason = CASE v.kind WHEN 2 THEN v.reason END, \
-               held = CASE v.kind WHEN 3 THEN o.key IS NOT NULL WHEN 2 THEN false ELSE o.held END, \
+               retry_at = CASE WHEN NOT v.set_aside \
+                               THEN now() + v.wait * interval '1 microsecond' END, \
+               quarantined_at = CASE WHEN v.set_aside THEN now() END, \
+               quarantine_reason = CASE WHEN v.set_aside THEN v.reason END, \
+               held = o.held AND NOT v.set_aside, \
                attempts = o.attempts + CASE WHEN v.counts THEN 1 ELSE 0 END, \
-               last_error = coalesce(v.error, o.last_error) \
-          FROM verdict v WHERE o.seq = v.seq AND o.quarantined_at IS NULL RETURNING 1 \
+               last_error = v.error \
+          FROM verdict v WHERE o.seq = v.seq AND o.quarantined_at IS NULL \
      ) \
      SELECT (SELECT count(*) FROM gone), ARRAY(SELECT n FROM ours)";
+
+/// Rows of `$from` (seq, lane, epoch as arrays) whose lane is still the relay's ($1), which an
+/// earlier statement of the transaction has locked.
+macro_rules! ours {
+    () => {
+        "unnest($2::bigint[], $3::smallint[], $4::bigint[]) AS v (seq, lane, epoch) \
+          JOIN sendoff.lane l ON l.lane = v.lane AND l.epoch = v.epoch AND l.owner = $1::text"
+    };
+}
+
+/// Marks rows that a look found to be blocked, where they still are. $1 the relay, $2 seqs, $3
+/// lanes, $4 epochs.
+pub(super) const HOLD: &str = concat!(
+    "UPDATE sendoff.outbox AS h SET held = true FROM ( \
+        SELECT o.seq FROM ",
+    ours!(),
+    " CROSS JOIN LATERAL (SELECT * FROM sendoff.outbox o WHERE o.seq = v.seq OFFSET 0) AS o \
+         WHERE o.quarantined_at IS NULL AND ",
+    is_blocked!(
+        "CASE WHEN o.due_at IS NOT NULL AND o.retry_at IS NULL \
+                      THEN 9223372036854775807 ELSE o.seq END"
+    ),
+    ") AS f WHERE h.seq = f.seq",
+);
 
 /// How many ready rows of a lane are searched for followers of a row that fails.
 macro_rules! followers_searched {
@@ -301,12 +317,14 @@ macro_rules! followers_searched {
     };
 }
 
-/// Marks the ready rows that come after failed rows ($1) of their key. Only the next ones of the
-/// lane are searched, since no index has them by key; a look finds the others to be blocked.
+/// Marks the ready rows that come after failed rows of their key. The parameters of [`HOLD`]. Only
+/// the next ones of the lane are searched, since no index has them by key; a look finds the others
+/// to be blocked.
 pub(super) const HOLD_FOLLOWERS: &str = concat!(
     "WITH failed AS MATERIALIZED ( \
-        SELECT b.lane, b.key, b.seq FROM unnest($1::bigint[]) AS s (seq) \
-         CROSS JOIN LATERAL (SELECT * FROM sendoff.outbox o WHERE o.seq = s.seq OFFSET 0) AS b \
+        SELECT b.lane, b.key, b.seq FROM ",
+    ours!(),
+    " CROSS JOIN LATERAL (SELECT * FROM sendoff.outbox o WHERE o.seq = v.seq OFFSET 0) AS b \
          WHERE b.key IS NOT NULL AND ",
     blocks!("b"),
     "), follower AS MATERIALIZED ( \
@@ -321,49 +339,70 @@ pub(super) const HOLD_FOLLOWERS: &str = concat!(
     ") AS o \
           JOIN failed f ON f.lane = l.lane AND f.key = o.key AND f.seq < o.seq \
      ) \
-     UPDATE sendoff.outbox o SET held = true FROM follower f \
-      WHERE o.seq = f.seq AND ",
-    is_ready!("o"),
+     UPDATE sendoff.outbox o SET held = true FROM follower f WHERE o.seq = f.seq",
 );
 
-/// Held rows of the keys `k` (lane, key) that nothing blocks any more, in seq order, at most so
-/// many. A row that is a blocker itself waits for earlier ones only.
-macro_rules! free_rows {
-    ($limit:literal) => {
-        concat!(
-            "SELECT f.seq FROM k \
-              LEFT JOIN LATERAL ( \
-                SELECT b.seq AS first FROM sendoff.outbox b \
-                 WHERE b.lane = k.lane AND b.key = k.key AND ",
-            blocks!("b"),
-            "    ORDER BY b.seq LIMIT 1) AS m ON true \
-             CROSS JOIN LATERAL ( \
+/// Lets go the held rows of keys whose blocker was published, and pulls the lanes' floors down to
+/// it. $1 the relay, $2 seqs of the blockers, $3 lanes, $4 epochs, $5 keys, $6 at most so many rows
+/// of one key. Gives how many rows were let go.
+///
+/// Released are rows that no other blocker keeps; one that is a blocker itself waits for earlier
+/// ones only. Where a key has more held rows than one statement can change in time, its lowest one
+/// takes the place of the blocker: it is tried now, and the others stay held behind it.
+pub(super) const RELEASE: &str = concat!(
+    "WITH k AS MATERIALIZED ( \
+        SELECT v.lane, v.key, min(v.seq) AS seq \
+          FROM unnest($2::bigint[], $3::smallint[], $4::bigint[], $5::text[]) \
+               AS v (seq, lane, epoch, key) \
+          JOIN sendoff.lane l ON l.lane = v.lane AND l.epoch = v.epoch AND l.owner = $1::text \
+         GROUP BY v.lane, v.key \
+     ), free AS MATERIALIZED ( \
+        SELECT f.seq, f.n, count(*) OVER (PARTITION BY k.lane, k.key) > $6::bigint AS too_many \
+          FROM k LEFT JOIN LATERAL ( \
+            SELECT b.seq AS first FROM sendoff.outbox b \
+             WHERE b.lane = k.lane AND b.key = k.key AND ",
+    blocks!("b"),
+    " ORDER BY b.seq LIMIT 1) AS m ON true \
+         CROSS JOIN LATERAL ( \
+            SELECT h.seq, row_number() OVER () AS n FROM ( \
                 SELECT o.seq FROM sendoff.outbox o \
-                 WHERE o.held AND o.lane = k.lane AND o.key = k.key AND o.quarantined_at IS NULL \
+                 WHERE o.held AND o.lane = k.lane AND o.key = k.key \
+                   AND o.quarantined_at IS NULL \
                    AND (m.first IS NULL OR (o.seq <= m.first \
                         AND (o.due_at IS NULL OR o.retry_at IS NOT NULL))) \
-                 ORDER BY o.seq LIMIT ",
-            $limit,
-            ") AS f LIMIT ",
-            $limit
+                 ORDER BY o.seq LIMIT $6::bigint + 1) AS h) AS f \
+     ), floors AS ( \
+        UPDATE sendoff.lane l SET floor = p.seq \
+          FROM (SELECT k.lane, min(k.seq) AS seq FROM k GROUP BY k.lane) AS p \
+         WHERE l.lane = p.lane AND l.floor > p.seq \
+     ), released AS ( \
+        UPDATE sendoff.outbox o \
+           SET held = false, retry_at = CASE WHEN f.too_many THEN now() ELSE o.retry_at END \
+          FROM free f WHERE o.seq = f.seq AND (f.n = 1 OR NOT f.too_many) RETURNING 1 \
+     ) \
+     SELECT count(*) FROM released",
+);
+
+/// The lowest held row of each key in `k` (lane, key) that has held rows and no blocker.
+macro_rules! lowest_held {
+    () => {
+        concat!(
+            "SELECT f.seq FROM k CROSS JOIN LATERAL ( \
+                SELECT o.seq FROM sendoff.outbox o \
+                 WHERE o.held AND o.lane = k.lane AND o.key = k.key AND o.quarantined_at IS NULL \
+                 ORDER BY o.seq LIMIT 1) AS f \
+             WHERE NOT EXISTS (SELECT 1 FROM sendoff.outbox b \
+                 WHERE b.lane = k.lane AND b.key = k.key AND ",
+            blocks!("b"),
+            ")"
         )
     };
 }
 
-/// Lets go held rows of keys. $1 lanes, $2 keys, $3 at most so many rows.
-pub(super) const RELEASE: &str = concat!(
-    "WITH k AS MATERIALIZED ( \
-        SELECT DISTINCT lane, key FROM unnest($1::smallint[], $2::text[]) AS u (lane, key) \
-     ), free AS MATERIALIZED (",
-    free_rows!("$3::bigint"),
-    ") UPDATE sendoff.outbox o SET held = false FROM free \
-      WHERE o.seq = free.seq AND o.held AND o.quarantined_at IS NULL",
-);
-
-/// Lets go held rows in the lanes of a relay ($1) whose key nothing blocks. At most $4 keys are
-/// asked about, from after lane $2 and key $3 on, and at most $5 rows let go. Gives how many keys
-/// were seen, the last of them, and how many rows went.
-pub(super) const RELEASE_ORPHANS: &str = concat!(
+/// Gives keys in the lanes of a relay ($1) that have held rows and no blocker one: the lowest held
+/// row is tried now. At most $4 keys are asked about, from after lane $2 and key $3 on. Gives how
+/// many keys were seen, and the last of them.
+pub(super) const MEND_KEYS: &str = concat!(
     "WITH RECURSIVE walk AS ( \
         (SELECT o.lane, o.key FROM sendoff.outbox o \
           WHERE o.held AND o.key IS NOT NULL AND (o.lane, o.key) > ($2::smallint, $3::text) \
@@ -377,13 +416,13 @@ pub(super) const RELEASE_ORPHANS: &str = concat!(
         SELECT lane, key FROM walk LIMIT $4::bigint \
      ), k AS MATERIALIZED ( \
         SELECT s.lane, s.key FROM seen s JOIN sendoff.lane l ON l.lane = s.lane AND l.owner = $1::text \
-     ), free AS MATERIALIZED (",
-    free_rows!("$5::bigint"),
-    "), released AS ( \
-        UPDATE sendoff.outbox o SET held = false FROM free \
-         WHERE o.seq = free.seq AND o.held AND o.quarantined_at IS NULL RETURNING 1 \
+     ), lowest AS MATERIALIZED (",
+    lowest_held!(),
+    "), mended AS ( \
+        UPDATE sendoff.outbox o SET held = false, retry_at = now() \
+          FROM lowest WHERE o.seq = lowest.seq AND o.held \
      ) \
-     SELECT (SELECT count(*) FROM seen), s.lane, s.key, (SELECT count(*) FROM released) \
+     SELECT (SELECT count(*) FROM seen), s.lane, s.key \
        FROM (SELECT 1) AS one \
        LEFT JOIN (SELECT lane, key FROM seen ORDER BY lane DESC, key DESC LIMIT 1) AS s ON true",
 );
@@ -537,10 +576,22 @@ pub(super) const REQUEUE: &str = concat!(
 );
 
 /// Gives lane and key of what was deleted.
-pub(super) const DISCARD: &str = concat!(
-    "DELETE FROM sendoff.outbox o WHERE ",
-    chosen!(),
-    " RETURNING o.lane, o.key"
+pub(super) const DISCARD: &str =
+    concat!("DELETE FROM sendoff.outbox o WHERE ", chosen!(), " RETURNING o.lane, o.key");
+
+/// After a discard, in its transaction: the keys ($1 lanes, $2 keys) that nothing blocks any more
+/// go on with their lowest held row. Gives how many rows stood there.
+pub(super) const DISCARD_RELEASE: &str = concat!(
+    "WITH k AS MATERIALIZED ( \
+        SELECT DISTINCT lane, key FROM unnest($1::smallint[], $2::text[]) AS u (lane, key) \
+     ), lowest AS MATERIALIZED (",
+    lowest_held!(),
+    "), released AS ( \
+        UPDATE sendoff.outbox o SET held = false, retry_at = now() \
+          FROM lowest WHERE o.seq = lowest.seq AND o.held RETURNING o.lane, o.key \
+     ) \
+     SELECT count(*) FROM released r JOIN sendoff.outbox h \
+         ON h.lane = r.lane AND h.key = r.key AND h.held AND h.quarantined_at IS NULL",
 );
 
 /// Held while migrating; two migrations at once run one after the other.

@@ -10,7 +10,7 @@ use sendoff_core::store::{
 };
 use sendoff_core::time::whole_micros;
 
-use super::lease::Orphans;
+use super::lease::Walk;
 use super::listen::Listener;
 use super::options::PostgresOptions;
 use super::pool::Pool;
@@ -36,11 +36,12 @@ use super::{lease, look, settle, sql};
 pub struct PostgresStore {
     pub(super) connector: Arc<Connector>,
     looks: Pool,
+    walks: Pool,
     settles: Pool,
     leases: Pool,
     pub(super) desk: Pool,
     listener: Listener,
-    orphans: Mutex<Orphans>,
+    walk: Mutex<Walk>,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -63,11 +64,12 @@ impl PostgresStore {
         Ok(Self {
             // Two each: a call that was cancelled or is slow does not hold up the next one.
             looks: Pool::new(&connector, Use::Relay, 2),
+            walks: Pool::new(&connector, Use::Walk, 2),
             settles: Pool::new(&connector, Use::Relay, 2),
             leases: Pool::new(&connector, Use::Relay, 2),
             desk: Pool::new(&connector, Use::Desk, 4),
             listener: Listener::new(&connector),
-            orphans: Mutex::default(),
+            walk: Mutex::default(),
             connector,
         })
     }
@@ -80,34 +82,25 @@ impl OutboxStore for PostgresStore {
     }
 
     async fn lease(&self, request: &LeaseRequest) -> Result<LeaseGrant> {
-        let grant = self
-            .leases
-            .bounded(lease::DOING, lease::lease(&self.leases, request))
-            .await?;
+        let grant = self.leases.bounded(lease::DOING, lease::lease(&self.leases, request)).await?;
         // The lanes are the relay's already. What goes wrong now is mended by the next call.
-        let orphans = lease::let_orphans_go(&self.leases, &request.relay, &self.orphans);
-        if let Err(error) = self.leases.bounded(lease::DOING, orphans).await {
+        let mended = lease::mend_keys(&self.leases, &request.relay, &self.walk);
+        if let Err(error) = self.leases.bounded(lease::DOING, mended).await {
             tracing::debug!(%error, "held messages were not searched");
         }
         Ok(grant)
     }
 
     async fn look(&self, look: &Look) -> Result<Sight> {
-        self.looks
-            .bounded(look::DOING, look::look(&self.looks, look))
-            .await
+        let pool = if look.background { &self.walks } else { &self.looks };
+        pool.bounded(look::DOING, look::look(pool, look)).await
     }
 
     async fn settle(&self, relay: &RelayId, verdicts: &[Verdict]) -> Result<Settled> {
         if verdicts.is_empty() {
             return Ok(Settled::default());
         }
-        self.settles
-            .bounded(
-                settle::DOING,
-                settle::settle(&self.settles, relay, verdicts),
-            )
-            .await
+        self.settles.bounded(settle::DOING, settle::settle(&self.settles, relay, verdicts)).await
     }
 
     async fn news(&self) -> Result<()> {
@@ -121,9 +114,8 @@ impl OutboxStore for PostgresStore {
         let swept = async {
             let mut checkout = self.leases.checkout(DOING).await?;
             checkout.query(sql::SWEEP_TALLY, &[], &[]).await?;
-            let rows = checkout
-                .query(sql::SWEEP_KEYS, &[], &[&i64::from(rows_max), &horizon])
-                .await?;
+            let rows =
+                checkout.query(sql::SWEEP_KEYS, &[], &[&i64::from(rows_max), &horizon]).await?;
             checkout.keep();
             let gone: i64 = rows.first().map_or(0, |row| row.get(0));
             Ok(u64::try_from(gone).unwrap_or(0))

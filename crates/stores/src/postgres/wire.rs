@@ -71,11 +71,7 @@ impl ToSql for Time {
 impl<'a> FromSql<'a> for Time {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
         let micros = i64::from_be_bytes(raw.try_into()?);
-        let edge = if micros < 0 {
-            Timestamp::MIN
-        } else {
-            Timestamp::MAX
-        };
+        let edge = if micros < 0 { Timestamp::MIN } else { Timestamp::MAX };
         let time = micros
             .checked_add(EPOCH_MICROS)
             .and_then(|micros| Timestamp::from_microsecond(micros).ok());
