@@ -90,19 +90,10 @@ impl Configuration {
         values.extend(environment.values);
         for (key, flag, text) in flags {
             if let Some(text) = text {
-                values.push(Value {
-                    key,
-                    text: (*text).to_owned(),
-                    origin: Origin::Flag(flag),
-                });
+                values.push(Value { key, text: (*text).to_owned(), origin: Origin::Flag(flag) });
             }
         }
-        let configuration = Self {
-            values,
-            file,
-            file_named,
-            strays: environment.strays,
-        };
+        let configuration = Self { values, file, file_named, strays: environment.strays };
         configuration.check()?;
         Ok(configuration)
     }
@@ -132,8 +123,7 @@ impl Configuration {
 
     /// Where a setting's value came from.
     pub(crate) fn origin(&self, key: &str) -> Origin {
-        self.set(key)
-            .map_or(Origin::Default, |value| value.origin.clone())
+        self.set(key).map_or(Origin::Default, |value| value.origin.clone())
     }
 
     /// The file that was read, and whether it was named rather than found.
@@ -147,8 +137,7 @@ impl Configuration {
 
     fn count<T: FromStr>(&self, key: &'static str) -> Result<T> {
         self.parsed(key, |text| {
-            text.parse::<T>()
-                .map_err(|_| format!("`{text}` is not a whole number in range"))
+            text.parse::<T>().map_err(|_| format!("`{text}` is not a whole number in range"))
         })
     }
 
@@ -163,14 +152,7 @@ impl Configuration {
     ) -> Result<T> {
         let text = self.text(key).unwrap_or_default();
         parse(text).map_err(|why| {
-            wrong(
-                &Value {
-                    key,
-                    text: text.to_owned(),
-                    origin: self.origin(key),
-                },
-                &why,
-            )
+            wrong(&Value { key, text: text.to_owned(), origin: self.origin(key) }, &why)
         })
     }
 
@@ -179,10 +161,7 @@ impl Configuration {
     /// # Errors
     /// A value that is out of range.
     pub(crate) fn limits(&self) -> Result<Limits> {
-        Ok(Limits {
-            body_bytes_max: self.bytes("body_bytes_max")?,
-            ..Limits::default()
-        })
+        Ok(Limits { body_bytes_max: self.bytes("body_bytes_max")?, ..Limits::default() })
     }
 
     /// The relay's settings, checked against each other.
@@ -217,10 +196,7 @@ impl Configuration {
 
 /// The error for a value that is not of its setting's kind. A secret is not quoted.
 fn wrong(value: &Value, why: &str) -> Error {
-    Error::invalid(
-        "reading the configuration",
-        format!("{} ({}): {why}", value.key, value.origin),
-    )
+    Error::invalid("reading the configuration", format!("{} ({}): {why}", value.key, value.origin))
 }
 
 #[cfg(test)]
@@ -228,12 +204,7 @@ mod tests {
     use super::*;
 
     fn empty() -> Configuration {
-        Configuration {
-            values: Vec::new(),
-            file: None,
-            file_named: false,
-            strays: Vec::new(),
-        }
+        Configuration { values: Vec::new(), file: None, file_named: false, strays: Vec::new() }
     }
 
     #[test]
@@ -249,17 +220,10 @@ mod tests {
             ("1s", Origin::File("sendoff.toml".into(), 3)),
             ("2s", Origin::Environment("SENDOFF_RELAY_POLL")),
         ] {
-            configuration.values.push(Value {
-                key: "relay.poll",
-                text: text.into(),
-                origin,
-            });
+            configuration.values.push(Value { key: "relay.poll", text: text.into(), origin });
         }
         assert_eq!(configuration.relay().unwrap().poll, Duration::from_secs(2));
-        assert_eq!(
-            configuration.origin("relay.poll"),
-            Origin::Environment("SENDOFF_RELAY_POLL")
-        );
+        assert_eq!(configuration.origin("relay.poll"), Origin::Environment("SENDOFF_RELAY_POLL"));
     }
 
     #[test]
@@ -271,9 +235,6 @@ mod tests {
             origin: Origin::Flag("--publish-timeout"),
         });
         let error = configuration.relay().unwrap_err();
-        assert!(
-            error.to_string().contains("shorter than the lease"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("shorter than the lease"), "{error}");
     }
 }

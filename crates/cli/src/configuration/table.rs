@@ -36,12 +36,7 @@ const fn setting(
     kind: Kind,
     default: Option<&'static str>,
 ) -> Setting {
-    Setting {
-        key,
-        variable,
-        kind,
-        default,
-    }
+    Setting { key, variable, kind, default }
 }
 
 /// Every setting. `docs/reference/cli.md` says what each is for.
@@ -89,11 +84,7 @@ mod tests {
         for setting in SETTINGS {
             assert!(reference.contains(setting.variable), "{}", setting.variable);
             if let Some(default) = setting.default {
-                assert!(
-                    reference.contains(&format!("`{default}`")),
-                    "{}",
-                    setting.key
-                );
+                assert!(reference.contains(&format!("`{default}`")), "{}", setting.key);
             }
         }
     }

@@ -42,10 +42,7 @@ const QUANTITY_MAX: u32 = 1_000;
 impl NewOrder {
     /// An order of the shop's own load; one in ten is rejected on purpose.
     pub(crate) fn of_the_load() -> Self {
-        Self {
-            reject: fastrand::u8(..10) == 0,
-            ..Self::default()
-        }
+        Self { reject: fastrand::u8(..10) == 0, ..Self::default() }
     }
 
     /// Checks what was asked for and chooses what was left out.

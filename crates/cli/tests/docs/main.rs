@@ -57,10 +57,7 @@ fn every_page_with_blocks_is_run() {
         }
     }
     let listed: BTreeSet<String> = PAGES.iter().map(|&path| path.to_owned()).collect();
-    assert_eq!(
-        found, listed,
-        "the pages that have blocks to run, and those listed in main.rs"
-    );
+    assert_eq!(found, listed, "the pages that have blocks to run, and those listed in main.rs");
 }
 
 #[test]
@@ -70,11 +67,7 @@ fn a_block_that_does_not_run_says_why() {
         for block in &page.blocks {
             if let Some(reason) = &block.no_run {
                 println!("{path}:{}: not run: {reason}", block.line);
-                assert!(
-                    reason.len() > 10,
-                    "{path}:{}: `{reason}` is no reason",
-                    block.line
-                );
+                assert!(reason.len() > 10, "{path}:{}: `{reason}` is no reason", block.line);
             }
         }
     }

@@ -32,22 +32,26 @@ pub(super) fn relay_session(timeout: Duration) -> String {
          SET enable_seqscan = off; SET enable_bitmapscan = off; \
          SELECT current_setting('server_version_num'), \
                 (SELECT max(version) FROM sendoff.schema_version)",
-        bounds(timeout)
+        bounds(timeout, RELAY_IDLE.min(timeout))
     )
 }
 
 /// Sets up a connection that works without our schema.
 pub(super) fn desk_session(timeout: Duration) -> String {
-    format!("{}; SELECT current_setting('server_version_num')", bounds(timeout))
+    format!("{}; SELECT current_setting('server_version_num')", bounds(timeout, timeout))
 }
+
+/// The statements of a relay's transaction are sent at once: one that waits for its client has lost
+/// it, and holds lanes that others want.
+const RELAY_IDLE: Duration = Duration::from_secs(2);
 
 /// The server ends what the client has given up on; whoever set stricter defaults for isolation
 /// meant his own transactions.
-fn bounds(timeout: Duration) -> String {
-    let millis = timeout.as_millis();
+fn bounds(timeout: Duration, idle: Duration) -> String {
+    let (millis, idle) = (timeout.as_millis(), idle.as_millis());
     format!(
         "SET statement_timeout = {millis}; SET lock_timeout = {millis}; \
-         SET idle_in_transaction_session_timeout = {millis}; \
+         SET idle_in_transaction_session_timeout = {idle}; \
          SET default_transaction_isolation = 'read committed'; SET client_min_messages = warning"
     )
 }
@@ -60,7 +64,7 @@ pub(super) const LAST_SEQ: &str = "SELECT CASE WHEN is_called THEN last_value EL
 /// state: -1 the header, 0 a message, 1 blocked, 2 left out by the byte bound (no body).
 macro_rules! row_columns {
     () => {
-        "CASE WHEN r.blocked THEN 1 WHEN r.fits THEN 0 ELSE 2 END::smallint, \
+        "CASE WHEN NOT r.fits THEN 2 WHEN r.blocked THEN 1 ELSE 0 END::smallint, \
          r.seq, NULL::bigint, r.lane, r.attempts, r.blocker, r.key, r.id, r.source, r.topic, \
          CASE WHEN r.fits AND NOT r.blocked THEN r.headers END, \
          CASE WHEN r.fits AND NOT r.blocked THEN r.body END, r.due_at"
@@ -156,7 +160,8 @@ pub(super) const LOOK_READY: &str = concat!(
     " FROM ( \
         SELECT c.*, \
                sum(c.weight) OVER w <= $6 OR sum(c.weight) OVER w = c.weight AS fits, \
-               sum(c.weight) OVER w - c.weight <= $6 AS near \
+               sum(c.weight) OVER w - c.weight <= $6 \
+               OR count(*) FILTER (WHERE c.weight > 0) OVER w <= 2 AS near \
           FROM ( \
             SELECT p.*, CASE WHEN p.blocked THEN 0 \
                         ELSE octet_length(p.body) + pg_column_size(p.headers) END AS weight \
@@ -218,7 +223,8 @@ pub(super) const LOOK_WAITING: &str = concat!(
     " FROM ( \
         SELECT c.*, \
                sum(c.weight) OVER w <= $5 OR sum(c.weight) OVER w = c.weight AS fits, \
-               sum(c.weight) OVER w - c.weight <= $5 AS near \
+               sum(c.weight) OVER w - c.weight <= $5 \
+               OR count(*) FILTER (WHERE c.weight > 0) OVER w <= 2 AS near \
           FROM ( \
             SELECT p.*, CASE WHEN p.blocked THEN 0 \
                         ELSE octet_length(p.body) + pg_column_size(p.headers) END AS weight \
@@ -235,20 +241,58 @@ pub(super) const LOOK_WAITING: &str = concat!(
      WHERE r.near",
 );
 
+/// Held rows of the keys in `k` (lane, key) that nothing blocks any more, in seq order: the first
+/// `$limit` of each. Blockers that are in `$but` are gone. A row that is a blocker itself waits for
+/// earlier ones only, one that fell due for the first time for any.
+macro_rules! stuck_rows {
+    ($but:literal, $limit:literal) => {
+        concat!(
+            "SELECT k.lane, k.key, f.seq, f.n FROM k \
+               LEFT JOIN LATERAL ( \
+                 SELECT b.seq AS first FROM sendoff.outbox b \
+                  WHERE b.lane = k.lane AND b.key = k.key AND ",
+            blocks!("b"),
+            $but,
+            "     ORDER BY b.seq LIMIT 1) AS m ON true \
+              CROSS JOIN LATERAL ( \
+                SELECT h.seq, row_number() OVER () AS n FROM ( \
+                    SELECT o.seq FROM sendoff.outbox o \
+                     WHERE o.held AND o.lane = k.lane AND o.key = k.key \
+                       AND o.quarantined_at IS NULL \
+                       AND (m.first IS NULL OR (o.seq <= m.first \
+                            AND (o.due_at IS NULL OR o.retry_at IS NOT NULL))) \
+                     ORDER BY o.seq LIMIT ",
+            $limit,
+            ") AS h) AS f"
+        )
+    };
+}
+
 /// A settlement of publishes only. $1 seqs, $2 the relay, $3 lanes, $4 their epochs. Gives how many
 /// rows went and which of the lanes, counted from 1, are still the relay's at that epoch.
 ///
-/// A publish is a fact, so no lane is locked.
-pub(super) const SETTLE_PUBLISHED: &str = "WITH gone AS ( \
-        DELETE FROM sendoff.outbox WHERE seq = ANY ($1::bigint[]) RETURNING 1 \
+/// A publish is a fact, so no lane is locked. Where something is held at all, keys that are left
+/// with held rows and without a blocker go on with the lowest of them.
+pub(super) const SETTLE_PUBLISHED: &str = concat!(
+    "WITH gone AS ( \
+        DELETE FROM sendoff.outbox WHERE seq = ANY ($1::bigint[]) RETURNING lane, key \
      ), counted AS ( \
         INSERT INTO sendoff.tally (published) SELECT count(*) FROM gone HAVING count(*) > 0 \
+     ), k AS MATERIALIZED ( \
+        SELECT DISTINCT lane, key FROM gone \
+         WHERE key IS NOT NULL AND EXISTS (SELECT 1 FROM sendoff.outbox h WHERE h.held) \
+     ), lowest AS MATERIALIZED (",
+    stuck_rows!(" AND b.seq <> ALL ($1)", "1"),
+    "), promoted AS ( \
+        UPDATE sendoff.outbox o SET held = false, retry_at = now() \
+          FROM lowest WHERE o.seq = lowest.seq AND o.held \
      ) \
      SELECT (SELECT count(*) FROM gone), ARRAY( \
         SELECT a.n FROM sendoff.lane l \
           JOIN unnest($3::smallint[], $4::bigint[]) WITH ORDINALITY AS a (lane, epoch, n) \
          USING (lane, epoch) \
-         WHERE l.owner = $2::text)";
+         WHERE l.owner = $2::text)",
+);
 
 /// A settlement of any verdicts but held ones. The parameters of [`SETTLE_PUBLISHED`], then of the
 /// verdicts that are no publishes: $5 seqs, $6 lanes, $7 epochs, $8 whether it is quarantined (else
@@ -310,16 +354,9 @@ pub(super) const HOLD: &str = concat!(
     ") AS f WHERE h.seq = f.seq",
 );
 
-/// How many ready rows of a lane are searched for followers of a row that fails.
-macro_rules! followers_searched {
-    () => {
-        "1000"
-    };
-}
-
-/// Marks the ready rows that come after failed rows of their key. The parameters of [`HOLD`]. Only
-/// the next ones of the lane are searched, since no index has them by key; a look finds the others
-/// to be blocked.
+/// Marks the ready rows that come after failed rows of their key. The parameters of [`HOLD`], and $5
+/// how many of a lane's next ready rows are searched, since no index has them by key. A look finds
+/// those beyond to be blocked.
 pub(super) const HOLD_FOLLOWERS: &str = concat!(
     "WITH failed AS MATERIALIZED ( \
         SELECT b.lane, b.key, b.seq FROM ",
@@ -334,9 +371,7 @@ pub(super) const HOLD_FOLLOWERS: &str = concat!(
             SELECT o.seq, o.key FROM sendoff.outbox o \
              WHERE o.lane = l.lane AND o.seq > l.first AND ",
     is_ready!("o"),
-    " ORDER BY o.seq LIMIT ",
-    followers_searched!(),
-    ") AS o \
+    " ORDER BY o.seq LIMIT $5::bigint) AS o \
           JOIN failed f ON f.lane = l.lane AND f.key = o.key AND f.seq < o.seq \
      ) \
      UPDATE sendoff.outbox o SET held = true FROM follower f WHERE o.seq = f.seq",
@@ -346,8 +381,7 @@ pub(super) const HOLD_FOLLOWERS: &str = concat!(
 /// it. $1 the relay, $2 seqs of the blockers, $3 lanes, $4 epochs, $5 keys, $6 at most so many rows
 /// of one key. Gives how many rows were let go.
 ///
-/// Released are rows that no other blocker keeps; one that is a blocker itself waits for earlier
-/// ones only. Where a key has more held rows than one statement can change in time, its lowest one
+/// Where a key has more held rows than one statement can change in time, its lowest one
 /// takes the place of the blocker: it is tried now, and the others stay held behind it.
 pub(super) const RELEASE: &str = concat!(
     "WITH k AS MATERIALIZED ( \
@@ -356,21 +390,11 @@ pub(super) const RELEASE: &str = concat!(
                AS v (seq, lane, epoch, key) \
           JOIN sendoff.lane l ON l.lane = v.lane AND l.epoch = v.epoch AND l.owner = $1::text \
          GROUP BY v.lane, v.key \
-     ), free AS MATERIALIZED ( \
-        SELECT f.seq, f.n, count(*) OVER (PARTITION BY k.lane, k.key) > $6::bigint AS too_many \
-          FROM k LEFT JOIN LATERAL ( \
-            SELECT b.seq AS first FROM sendoff.outbox b \
-             WHERE b.lane = k.lane AND b.key = k.key AND ",
-    blocks!("b"),
-    " ORDER BY b.seq LIMIT 1) AS m ON true \
-         CROSS JOIN LATERAL ( \
-            SELECT h.seq, row_number() OVER () AS n FROM ( \
-                SELECT o.seq FROM sendoff.outbox o \
-                 WHERE o.held AND o.lane = k.lane AND o.key = k.key \
-                   AND o.quarantined_at IS NULL \
-                   AND (m.first IS NULL OR (o.seq <= m.first \
-                        AND (o.due_at IS NULL OR o.retry_at IS NOT NULL))) \
-                 ORDER BY o.seq LIMIT $6::bigint + 1) AS h) AS f \
+     ), stuck AS MATERIALIZED (",
+    stuck_rows!("", "$6::bigint + 1"),
+    "), free AS MATERIALIZED ( \
+        SELECT s.seq, s.n, count(*) OVER (PARTITION BY s.lane, s.key) > $6::bigint AS too_many \
+          FROM stuck s \
      ), floors AS ( \
         UPDATE sendoff.lane l SET floor = p.seq \
           FROM (SELECT k.lane, min(k.seq) AS seq FROM k GROUP BY k.lane) AS p \
@@ -382,22 +406,6 @@ pub(super) const RELEASE: &str = concat!(
      ) \
      SELECT count(*) FROM released",
 );
-
-/// The lowest held row of each key in `k` (lane, key) that has held rows and no blocker.
-macro_rules! lowest_held {
-    () => {
-        concat!(
-            "SELECT f.seq FROM k CROSS JOIN LATERAL ( \
-                SELECT o.seq FROM sendoff.outbox o \
-                 WHERE o.held AND o.lane = k.lane AND o.key = k.key AND o.quarantined_at IS NULL \
-                 ORDER BY o.seq LIMIT 1) AS f \
-             WHERE NOT EXISTS (SELECT 1 FROM sendoff.outbox b \
-                 WHERE b.lane = k.lane AND b.key = k.key AND ",
-            blocks!("b"),
-            ")"
-        )
-    };
-}
 
 /// Gives keys in the lanes of a relay ($1) that have held rows and no blocker one: the lowest held
 /// row is tried now. At most $4 keys are asked about, from after lane $2 and key $3 on. Gives how
@@ -417,7 +425,7 @@ pub(super) const MEND_KEYS: &str = concat!(
      ), k AS MATERIALIZED ( \
         SELECT s.lane, s.key FROM seen s JOIN sendoff.lane l ON l.lane = s.lane AND l.owner = $1::text \
      ), lowest AS MATERIALIZED (",
-    lowest_held!(),
+    stuck_rows!("", "1"),
     "), mended AS ( \
         UPDATE sendoff.outbox o SET held = false, retry_at = now() \
           FROM lowest WHERE o.seq = lowest.seq AND o.held \
@@ -432,10 +440,10 @@ pub(super) const MEND_KEYS: &str = concat!(
 /// host, $12 boot id, $13 pid. The first row has the number of lanes and of live relays, the others
 /// are the lanes that the relay holds now.
 ///
-/// What the relay took in a call whose answer was lost is renewed too: this answer lists it. Own
-/// lanes are locked in lane order, as settlements do; others' are taken only where nobody holds a
-/// lock, so nothing waits in a circle. Relays that ask at once may both find a lane free: the lock
-/// lets one of them have it, and the other takes what is left at its next call.
+/// What the relay took in a call whose answer was lost is renewed too: this answer lists it. Lanes
+/// are locked in lane order, as settlements do, so nothing waits in a circle. Relays that ask at
+/// once may both find a lane free: the lock lets one of them have it, and the other takes what is
+/// left at its next call.
 pub(super) const LEASE: &str = "WITH beat AS ( \
         INSERT INTO sendoff.relay (id, lease_until, host, boot_id, pid) \
         SELECT $1::text, now() + $2::bigint * interval '1 microsecond', $11::text, $12::text, \
@@ -466,14 +474,18 @@ pub(super) const LEASE: &str = "WITH beat AS ( \
         UPDATE sendoff.lane l SET lease_until = now() + $2 * interval '1 microsecond', \
                                   floor = coalesce(s.floor, l.floor) \
           FROM stay s WHERE l.lane = s.lane RETURNING l.lane, l.epoch, l.floor \
-     ), free AS MATERIALIZED ( \
+     ), wanted AS MATERIALIZED ( \
         SELECT l.lane FROM sendoff.lane l \
          WHERE (l.owner IS NULL OR l.lease_until <= now()) AND l.owner IS DISTINCT FROM $1 AND $9 \
          ORDER BY random() \
          LIMIT greatest(0, (SELECT ceil((SELECT count(*) FROM sendoff.lane)::numeric \
                                         / greatest(relays, 1)) FROM live) \
                            - (SELECT count(*) FROM kept)) \
-         FOR NO KEY UPDATE SKIP LOCKED \
+     ), free AS MATERIALIZED ( \
+        SELECT l.lane FROM sendoff.lane l \
+         WHERE l.lane IN (SELECT lane FROM wanted) \
+           AND (l.owner IS NULL OR l.lease_until <= now()) \
+         ORDER BY l.lane FOR NO KEY UPDATE \
      ), taken AS ( \
         UPDATE sendoff.lane l SET owner = $1, epoch = l.epoch + 1, \
                                   lease_until = now() + $2 * interval '1 microsecond' \
@@ -579,19 +591,25 @@ pub(super) const REQUEUE: &str = concat!(
 pub(super) const DISCARD: &str =
     concat!("DELETE FROM sendoff.outbox o WHERE ", chosen!(), " RETURNING o.lane, o.key");
 
-/// After a discard, in its transaction: the keys ($1 lanes, $2 keys) that nothing blocks any more
-/// go on with their lowest held row. Gives how many rows stood there.
-pub(super) const DISCARD_RELEASE: &str = concat!(
+/// After rows have gone, in their transaction: the keys ($1 lanes, $2 keys) that are left with held
+/// rows and nothing that these wait for go on with the lowest of them.
+pub(super) const PROMOTE: &str = concat!(
     "WITH k AS MATERIALIZED ( \
         SELECT DISTINCT lane, key FROM unnest($1::smallint[], $2::text[]) AS u (lane, key) \
+         WHERE key IS NOT NULL AND EXISTS (SELECT 1 FROM sendoff.outbox h WHERE h.held) \
      ), lowest AS MATERIALIZED (",
-    lowest_held!(),
-    "), released AS ( \
-        UPDATE sendoff.outbox o SET held = false, retry_at = now() \
-          FROM lowest WHERE o.seq = lowest.seq AND o.held RETURNING o.lane, o.key \
-     ) \
-     SELECT count(*) FROM released r JOIN sendoff.outbox h \
-         ON h.lane = r.lane AND h.key = r.key AND h.held AND h.quarantined_at IS NULL",
+    stuck_rows!("", "1"),
+    ") UPDATE sendoff.outbox o SET held = false, retry_at = now() \
+         FROM lowest WHERE o.seq = lowest.seq AND o.held",
+);
+
+/// How many rows of the keys wait for nothing any more, before [`PROMOTE`].
+pub(super) const COUNT_STUCK: &str = concat!(
+    "WITH k AS MATERIALIZED ( \
+        SELECT DISTINCT lane, key FROM unnest($1::smallint[], $2::text[]) AS u (lane, key) \
+     ) SELECT count(*) FROM (",
+    stuck_rows!("", "ALL"),
+    ") AS s",
 );
 
 /// Held while migrating; two migrations at once run one after the other.

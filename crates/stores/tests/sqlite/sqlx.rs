@@ -29,10 +29,7 @@ async fn a_message_of_a_sqlx_transaction_shares_its_fate() {
     let mut savepoint = transaction.begin().await.unwrap();
     outbox.send(&mut savepoint, &message("c")).await.unwrap();
     savepoint.rollback().await.unwrap();
-    outbox
-        .send_all(&mut transaction, &[message("d"), message("e")])
-        .await
-        .unwrap();
+    outbox.send_all(&mut transaction, &[message("d"), message("e")]).await.unwrap();
     assert!(shop.rows().await.is_empty());
     let wake = Wake::new();
     wake.commit(transaction).await.unwrap();
@@ -49,10 +46,7 @@ async fn a_duplicate_is_a_unique_violation_to_sqlx_and_a_batch_is_all_or_none() 
     outbox.send(&mut transaction, &message("a")).await.unwrap();
     let batch = [message("b"), message("a")];
     for messages in [&batch[..], &batch[1..]] {
-        let error = outbox
-            .send_all(&mut transaction, messages)
-            .await
-            .unwrap_err();
+        let error = outbox.send_all(&mut transaction, messages).await.unwrap_err();
         assert!(error.as_database_error().unwrap().is_unique_violation());
     }
     transaction.commit().await.unwrap();
@@ -66,20 +60,11 @@ async fn a_large_and_an_empty_body_and_a_nul_survive_sqlx() {
     let outbox = Outbox::new("shop");
     let mut transaction = pool.begin().await.unwrap();
     for body in [vec![7; 1 << 20], Vec::new(), vec![0; 3]] {
-        let message = outbox
-            .message("t")
-            .header("ü", "✓")
-            .body(body)
-            .build()
-            .unwrap();
+        let message = outbox.message("t").header("ü", "✓").body(body).build().unwrap();
         outbox.send(&mut transaction, &message).await.unwrap();
     }
     transaction.commit().await.unwrap();
-    let bodies: Vec<usize> = shop
-        .rows()
-        .await
-        .iter()
-        .map(|row| super::shop::content(row).body().len())
-        .collect();
+    let bodies: Vec<usize> =
+        shop.rows().await.iter().map(|row| super::shop::content(row).body().len()).collect();
     assert_eq!(bodies, [1 << 20, 0, 3]);
 }

@@ -48,10 +48,7 @@ pub(crate) async fn run(
     let publisher = FilePublisher::open(&folder.delivered())?;
     let store = SqliteStore::open(
         &folder.database(),
-        SqliteOptions {
-            create: true,
-            ..SqliteOptions::default()
-        },
+        SqliteOptions { create: true, ..SqliteOptions::default() },
     )?;
     let store = Arc::new(store);
     store.migrate().await?;
@@ -67,11 +64,7 @@ pub(crate) async fn run(
         .report(log::report)
         .build()?;
     let relay = Running::begin(relay);
-    let place = Place {
-        port: listener.port,
-        folder: &folder,
-        rate: arguments.rate,
-    };
+    let place = Place { port: listener.port, folder: &folder, rate: arguments.rate };
     place.announce(arguments.port, figures.read().await?.committed, form)?;
     let server = http::serve(listener.socket, figures.clone(), stop.clone(), place.urls());
     let server = tokio::spawn(server);
@@ -160,10 +153,7 @@ impl Place<'_> {
             .and_then(|folder| folder.canonicalize());
         match here {
             Ok(default) if default == self.folder.path() => String::new(),
-            _ => format!(
-                " --data {}",
-                quoted(&self.folder.path().display().to_string())
-            ),
+            _ => format!(" --data {}", quoted(&self.folder.path().display().to_string())),
         }
     }
 
@@ -232,9 +222,6 @@ impl Place<'_> {
             grouped(last.pending),
             self.data_flag(),
         );
-        form.answer(
-            &json!({ "event": "stopped", "figures": last, "relay": tally }),
-            &text,
-        )
+        form.answer(&json!({ "event": "stopped", "figures": last, "relay": tally }), &text)
     }
 }
