@@ -12,11 +12,7 @@ fn printed(program: &str, database: Option<&str>) -> String {
     }
     let output = command.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        output.status.success(),
-        "{program}: {}\n{errors}",
-        output.status
-    );
+    assert!(output.status.success(), "{program}: {}\n{errors}", output.status);
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -85,18 +81,9 @@ fn every_example_is_run_here_and_listed_in_the_readme() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         if let Some(name) = name.strip_suffix(".rs") {
             examples += 1;
-            assert!(
-                tests.contains(&format!("CARGO_BIN_EXE_{name}\"")),
-                "{name} is not run"
-            );
-            assert!(
-                readme.contains(&format!("({name}.rs)")),
-                "{name} is not in README.md"
-            );
+            assert!(tests.contains(&format!("CARGO_BIN_EXE_{name}\"")), "{name} is not run");
+            assert!(readme.contains(&format!("({name}.rs)")), "{name} is not in README.md");
         }
     }
-    assert!(
-        examples >= 5,
-        "the examples are no longer found: {examples}"
-    );
+    assert!(examples >= 5, "the examples are no longer found: {examples}");
 }

@@ -85,8 +85,9 @@ pub struct Explained {
 pub struct Ledger {
     orders: HashMap<u128, Committed>,
     arrived: HashSet<u128>,
-    versions: HashMap<String, i64>,
+    versions: HashMap<String, (i64, u128)>,
     findings: Findings,
+    suspects: Vec<u128>,
 }
 
 impl Ledger {
@@ -104,6 +105,7 @@ impl Ledger {
         for id in ids {
             if !self.arrived.contains(&id) {
                 self.findings.lost += 1;
+                self.suspects.push(id);
                 self.example(format!("lost: {}", Uuid::from_u128(id)));
             }
         }
@@ -113,6 +115,14 @@ impl Ledger {
     #[must_use]
     pub fn findings(&self) -> &Findings {
         &self.findings
+    }
+
+    /// Messages whose history says how something went wrong, since the last call; a few of them.
+    pub fn take_suspects(&mut self) -> Vec<u128> {
+        const SUSPECTS_MAX: usize = 12;
+        let mut suspects = std::mem::take(&mut self.suspects);
+        suspects.truncate(SUSPECTS_MAX);
+        suspects
     }
 
     fn arrive(&mut self, arrival: &Arrival, explained: &Explained) {
@@ -138,10 +148,11 @@ impl Ledger {
             self.arrive_again(id, explained);
         } else if let Some(key) = &row.order.key {
             let last = self.versions.entry(key.clone()).or_default();
-            if row.version > *last {
-                *last = row.version;
+            if row.version > last.0 {
+                *last = (row.version, id.as_u128());
             } else {
-                let last = *last;
+                let (last, overtaker) = *last;
+                self.suspects.extend([overtaker, id.as_u128()]);
                 self.findings.out_of_order += 1;
                 self.example(format!(
                     "version {} of {key} came after version {last} ({id})",
@@ -159,6 +170,7 @@ impl Ledger {
             self.findings.duplicates_after_timeout += 1;
         } else {
             self.findings.duplicates_unexplained += 1;
+            self.suspects.push(id.as_u128());
             self.example(format!("a duplicate that no fault explains: {id}"));
         }
     }
@@ -208,12 +220,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_fault_is_found() {
-        let rows = vec![
-            row(1, "a", 1),
-            row(2, "a", 2),
-            row(3, "b", 1),
-            row(4, "b", 2),
-        ];
+        let rows = vec![row(1, "a", 1), row(2, "a", 2), row(3, "b", 1), row(4, "b", 2)];
         let stranger = row(9, "z", 1);
         let mut altered = arrival(&rows[2]);
         altered.body[38] ^= 1;
@@ -228,10 +235,7 @@ mod tests {
             swapped,
             arrival(&stranger),
         ];
-        let explained = Explained {
-            by_fault: [2, 3].into(),
-            ..Explained::default()
-        };
+        let explained = Explained { by_fault: [2, 3].into(), ..Explained::default() };
         let mut ledger = Ledger::default();
         ledger.book(rows, &arrivals, &explained);
         let found = ledger.findings();

@@ -67,10 +67,7 @@ impl fmt::Display for Outcome {
             "{:?} to {:?}, seed {}: {} rounds in {:.0} s ({} strikes landed in nothing and were done again)",
             self.store, self.target, self.seed, self.rounds, self.seconds, self.struck_nothing
         )?;
-        writeln!(
-            f,
-            "\nrounds that landed in a phase (messages that were in it):"
-        )?;
+        writeln!(f, "\nrounds that landed in a phase (messages that were in it):")?;
         write!(f, "  {:<36}{:>7}", "", "rounds")?;
         for phase in Phase::COUNTED {
             write!(f, "{:>16}", phase.as_str())?;
@@ -78,11 +75,7 @@ impl fmt::Display for Outcome {
         writeln!(f)?;
         for (fault, landed) in &self.landed {
             write!(f, "  {:<36}{:>7}", fault.as_str(), landed.rounds)?;
-            let phases = landed
-                .rounds_in_phase
-                .0
-                .iter()
-                .zip(landed.messages_in_phase.0);
+            let phases = landed.rounds_in_phase.0.iter().zip(landed.messages_in_phase.0);
             for (rounds, messages) in phases {
                 write!(f, "{:>16}", format!("{rounds} ({messages})"))?;
             }
@@ -103,10 +96,7 @@ impl fmt::Display for Outcome {
             ("lost", found.lost),
             ("arrived without a commit", found.never_committed),
             ("out of order within a key", found.out_of_order),
-            (
-                "duplicates that no fault explains",
-                found.duplicates_unexplained,
-            ),
+            ("duplicates that no fault explains", found.duplicates_unexplained),
             ("under a wrong id", found.wrong_id),
             ("altered", found.altered),
         ] {

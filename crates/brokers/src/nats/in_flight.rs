@@ -54,11 +54,7 @@ impl InFlight {
         let token = table.next;
         table.next += 1;
         table.waiting.insert(token, Waiting { subject, answer });
-        let ticket = Ticket {
-            in_flight: self,
-            token,
-            held: true,
-        };
+        let ticket = Ticket { in_flight: self, token, held: true };
         Ok((ticket, answered))
     }
 
@@ -74,9 +70,7 @@ impl InFlight {
     /// Fails everybody who waits for a subject.
     pub(crate) fn refuse(&self, subject: &str, error: &PublishError) {
         let mut table = lock(&self.0);
-        let refused = table
-            .waiting
-            .extract_if(|_, waiting| waiting.subject.as_str() == subject);
+        let refused = table.waiting.extract_if(|_, waiting| waiting.subject.as_str() == subject);
         for (_, waiting) in refused {
             let _ = waiting.answer.send(Answer::Refused(error.clone()));
         }

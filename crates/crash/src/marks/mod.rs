@@ -8,7 +8,7 @@
 mod read;
 mod write;
 
-pub use read::{Counts, Log, Span};
+pub use read::{Counts, Log, Span, history};
 pub use write::Marks;
 
 /// What a message went through in one relay process.
@@ -73,16 +73,15 @@ impl Phase {
 
     /// Whether a second delivery is possible when the process dies now.
     fn in_flight(self) -> bool {
-        matches!(
-            self,
-            Self::Published | Self::Confirmed | Self::Settling | Self::Unknown
-        )
+        matches!(self, Self::Published | Self::Confirmed | Self::Settling | Self::Unknown)
     }
 }
 
-/// One record: what, when (nanoseconds since the machine started), which message.
+/// One record: what, when (nanoseconds since the machine started), which message in which row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
+    /// The row.
+    pub seq: i64,
     /// What it enters.
     pub phase: Phase,
     /// When, in nanoseconds since the machine started.
@@ -91,14 +90,15 @@ pub struct Mark {
     pub id: u128,
 }
 
-/// Bytes of a record: phase, 7 of padding, time, id.
-const RECORD_BYTES: usize = 32;
+/// Bytes of a record: phase, 7 of padding, time, id, seq.
+const RECORD_BYTES: usize = 40;
 
 impl Mark {
     fn encode(self, to: &mut Vec<u8>) {
         to.extend([self.phase as u8, 0, 0, 0, 0, 0, 0, 0]);
         to.extend(self.at.to_le_bytes());
         to.extend(self.id.to_le_bytes());
+        to.extend(self.seq.to_le_bytes());
     }
 
     fn decode(record: &[u8]) -> Option<Self> {
@@ -106,6 +106,7 @@ impl Mark {
             phase: Phase::from_byte(*record.first()?)?,
             at: u64::from_le_bytes(record.get(8..16)?.try_into().ok()?),
             id: u128::from_le_bytes(record.get(16..32)?.try_into().ok()?),
+            seq: i64::from_le_bytes(record.get(32..40)?.try_into().ok()?),
         })
     }
 }

@@ -1,6 +1,7 @@
 //! The harness's side of the marks: one log for each relay process.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -12,6 +13,12 @@ use super::{Mark, Phase, RECORD_BYTES};
 pub struct Counts(pub [u64; 4]);
 
 impl Counts {
+    /// Whether there is something beyond the broker's door: published, confirmed or settling.
+    #[must_use]
+    pub fn any_sent(self) -> bool {
+        self.0[1..].iter().any(|count| *count > 0)
+    }
+
     /// Whether there is something in any phase.
     #[must_use]
     pub fn any(self) -> bool {
@@ -26,6 +33,17 @@ impl Counts {
             .zip(self.0)
             .find(|(counted, _)| **counted == phase)
             .map_or(0, |(_, count)| count)
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut before = "";
+        for (phase, count) in Phase::COUNTED.iter().zip(self.0) {
+            write!(f, "{before}{} {count}", phase.as_str())?;
+            before = ", ";
+        }
+        Ok(())
     }
 }
 
@@ -84,12 +102,7 @@ impl Log {
     /// Those of the file.
     pub fn counts(&mut self, until: u64) -> io::Result<Counts> {
         self.fetch()?;
-        while let Some(mark) = self
-            .pending
-            .front()
-            .copied()
-            .filter(|mark| mark.at <= until)
-        {
+        while let Some(mark) = self.pending.front().copied().filter(|mark| mark.at <= until) {
             self.pending.pop_front();
             self.apply(mark);
         }
@@ -137,8 +150,7 @@ impl Log {
         }
         let whole = self.rest.len() - self.rest.len() % RECORD_BYTES;
         let records = self.rest.drain(..whole).collect::<Vec<u8>>();
-        self.pending
-            .extend(records.chunks_exact(RECORD_BYTES).filter_map(Mark::decode));
+        self.pending.extend(records.chunks_exact(RECORD_BYTES).filter_map(Mark::decode));
         Ok(())
     }
 
@@ -149,10 +161,9 @@ impl Log {
         }
         let span = self.now.remove(&mark.id).and_then(|(_, span)| span);
         let span = match (mark.phase.in_flight(), span) {
-            (true, Some(span)) => Some(Span {
-                unknown: span.unknown || mark.phase == Phase::Unknown,
-                ..span
-            }),
+            (true, Some(span)) => {
+                Some(Span { unknown: span.unknown || mark.phase == Phase::Unknown, ..span })
+            }
             (true, None) => Some(Span {
                 id: mark.id,
                 from: mark.at,
@@ -160,10 +171,7 @@ impl Log {
                 unknown: mark.phase == Phase::Unknown,
             }),
             (false, span) => {
-                self.done.extend(span.map(|span| Span {
-                    to: mark.at,
-                    ..span
-                }));
+                self.done.extend(span.map(|span| Span { to: mark.at, ..span }));
                 None
             }
         };
@@ -171,6 +179,16 @@ impl Log {
             self.now.insert(mark.id, (mark.phase, span));
         }
     }
+}
+
+/// Every mark of these messages in one file, in order.
+///
+/// # Errors
+/// Those of the file.
+pub fn history(path: &Path, of: impl Fn(u128) -> bool) -> io::Result<Vec<Mark>> {
+    let records = std::fs::read(path)?;
+    let marks = records.chunks_exact(RECORD_BYTES).filter_map(Mark::decode);
+    Ok(marks.filter(|mark| of(mark.id)).collect())
 }
 
 #[cfg(test)]
@@ -186,9 +204,7 @@ mod tests {
         let marks = Marks::create(&path).unwrap();
         let mut log = Log::new(&path);
         let lane = Lane(1);
-        marks
-            .read(&[(1, 11, lane), (2, 12, lane), (3, 13, lane)])
-            .unwrap();
+        marks.read(&[(1, 11, lane), (2, 12, lane), (3, 13, lane)]).unwrap();
         marks.enter(Phase::Published, 11).unwrap();
         marks.enter(Phase::Published, 12).unwrap();
         let before = now();
@@ -198,7 +214,9 @@ mod tests {
         assert_eq!(log.counts(before).unwrap(), Counts([1, 2, 0, 0]));
         assert_eq!(log.counts(u64::MAX).unwrap(), Counts([1, 1, 0, 1]));
 
-        marks.settled([1].into_iter(), 0).unwrap();
+        marks.settled([(1, true)].into_iter(), 0).unwrap();
+        // An older look may still show what is settled.
+        marks.read(&[(1, 11, lane), (2, 12, lane)]).unwrap();
         marks.hold(&[]).unwrap();
         assert_eq!(log.counts(u64::MAX).unwrap(), Counts([0, 1, 0, 0]));
         let mut spans: Vec<_> = log.spans().collect();

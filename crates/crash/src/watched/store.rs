@@ -68,8 +68,11 @@ impl OutboxStore for WatchedStore {
         must(self.marks.rows_enter(Phase::Settling, published()));
         match self.inner.settle(relay, verdicts).await {
             Ok(settled) => {
-                let seqs = verdicts.iter().map(|verdict| verdict.seq);
-                must(self.marks.settled(seqs, settled.fenced.len()));
+                let rows = verdicts.iter().map(|verdict| {
+                    let published = matches!(verdict.outcome, Outcome::Published { .. });
+                    (verdict.seq, published)
+                });
+                must(self.marks.settled(rows, settled.fenced.len()));
                 Ok(settled)
             }
             Err(error) => {
