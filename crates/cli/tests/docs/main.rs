@@ -38,6 +38,13 @@ macro_rules! pages {
 pages! {
     the_readme_does_what_it_says: "README.md",
     the_tutorial_does_what_it_says: "docs/tutorial/first-outbox.md",
+    sending_from_any_language_works: "docs/how-to/send-from-any-language.md",
+    running_the_relay_works: "docs/how-to/run-the-relay.md",
+    using_nats_works: "docs/how-to/use-nats.md",
+    mending_the_quarantine_works: "docs/how-to/quarantine.md",
+    what_to_do_at_night_works: "docs/how-to/at-three-in-the-morning.md",
+    the_settings_are_as_the_reference_says: "docs/reference/configuration.md",
+    the_sql_is_as_the_reference_says: "docs/reference/sql.md",
 }
 
 #[test]

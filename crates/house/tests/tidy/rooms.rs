@@ -14,7 +14,7 @@ const ROOMS: [(&str, &[&str], &[&str]); 10] = [
     ("crates/sendoff", &["core", "stores", "brokers"], &["conformance"]),
     ("crates/conformance", &["core"], &[]),
     ("crates/cli", &["sendoff"], &["conformance"]),
-    ("crates/crash", &["sendoff", "core", "conformance"], &[]),
+    ("crates/crash", &["sendoff", "core", "stores", "brokers", "conformance"], &[]),
     ("crates/house", &[], &[]),
     ("bench", &["sendoff", "core", "conformance"], &[]),
     ("examples", &["sendoff"], &["conformance"]),
