@@ -33,6 +33,9 @@ pub struct Outcome {
     pub fenced: u64,
     /// Of these, those that were fenced while their relay's lease lasted. Has to be 0.
     pub fenced_early: u64,
+    /// Publishes that began after their lease was over: stopped between the look at the clock and
+    /// the publish.
+    pub published_late: u64,
     /// How often everything was drained and compared.
     pub comparisons: u64,
     /// How long it took, in seconds.
@@ -99,12 +102,13 @@ impl fmt::Display for Outcome {
         )?;
         writeln!(
             f,
-            "{} deliveries, {} explained duplicates ({} of them by a publish timeout and {} by a lapsed lease on a slow machine), {} verdicts fenced",
+            "{} deliveries, {} explained duplicates ({} of them by a publish timeout and {} by a lapsed lease on a slow machine), {} verdicts fenced, {} publishes begun after their lease",
             found.arrived,
             found.duplicates_explained,
             found.duplicates_after_timeout,
             found.duplicates_after_lapse,
-            self.fenced
+            self.fenced,
+            self.published_late
         )?;
         for (what, count) in [
             ("lost", found.lost),

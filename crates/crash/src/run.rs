@@ -152,6 +152,7 @@ impl<'a> Run<'a> {
                 broken: 0,
                 fenced: 0,
                 fenced_early: 0,
+                published_late: 0,
                 comparisons: 0,
                 seconds: 0.0,
                 findings: Default::default(),
@@ -231,6 +232,7 @@ impl<'a> Run<'a> {
         for (_, log) in self.relays.logs() {
             self.outcome.fenced += log.fenced();
             self.outcome.fenced_early += log.fenced_early();
+            self.outcome.published_late += log.late();
         }
         self.outcome.comparisons += 1;
         self.relays.forget();

@@ -41,6 +41,8 @@ pub enum Phase {
     Quarantined = 12,
     /// It is settled as held behind its key.
     Held = 13,
+    /// It is about to be handed to the broker though its lane's lease is over.
+    Late = 14,
 }
 
 impl Phase {
@@ -64,6 +66,7 @@ impl Phase {
             Self::Retried => "to be tried again",
             Self::Quarantined => "quarantined",
             Self::Held => "held",
+            Self::Late => "late",
         }
     }
 
@@ -82,6 +85,7 @@ impl Phase {
             Self::Retried,
             Self::Quarantined,
             Self::Held,
+            Self::Late,
         ]
         .into_iter()
         .find(|phase| *phase as u8 == byte)

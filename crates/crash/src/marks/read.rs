@@ -82,6 +82,7 @@ pub struct Log {
     done: Vec<Span>,
     fenced: u64,
     fenced_early: u64,
+    late: u64,
 }
 
 impl Log {
@@ -97,6 +98,7 @@ impl Log {
             done: Vec::new(),
             fenced: 0,
             fenced_early: 0,
+            late: 0,
         }
     }
 
@@ -142,11 +144,18 @@ impl Log {
         self.fenced_early
     }
 
+    /// How many publishes began after their lane's lease was over.
+    #[must_use]
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
     /// Forgets what is over, before the next stretch begins.
     pub fn forget(&mut self) {
         self.done.clear();
         self.fenced = 0;
         self.fenced_early = 0;
+        self.late = 0;
     }
 
     fn fetch(&mut self) -> io::Result<()> {
@@ -167,6 +176,10 @@ impl Log {
     }
 
     fn apply(&mut self, mark: Mark) {
+        if mark.phase == Phase::Late {
+            self.late += 1;
+            return;
+        }
         if matches!(mark.phase, Phase::Fenced | Phase::FencedEarly) {
             self.fenced += 1;
             self.fenced_early += u64::from(mark.phase == Phase::FencedEarly);
@@ -230,7 +243,7 @@ mod tests {
         marks.settled([(1, Phase::Settled)].into_iter()).unwrap();
         // An older look may still show what is settled.
         marks.read(&[(1, 11, lane), (2, 12, lane)]).unwrap();
-        marks.hold(&[]).unwrap();
+        marks.hold(&[], u64::MAX).unwrap();
         assert_eq!(log.counts(u64::MAX).unwrap(), Counts([0, 1, 0, 0]));
         let mut spans: Vec<_> = log.spans().collect();
         spans.sort_by_key(|span| span.id);

@@ -21,6 +21,8 @@ struct Inner {
     ids: HashMap<i64, u128>,
     rows: HashMap<u128, (i64, Phase, Lane)>,
     published: HashSet<u128>,
+    /// Until when each lane is leased, counted from before the lease was asked for.
+    leased: HashMap<Lane, u64>,
 }
 
 impl Marks {
@@ -35,6 +37,7 @@ impl Marks {
             ids: HashMap::new(),
             rows: HashMap::new(),
             published: HashSet::new(),
+            leased: HashMap::new(),
         })))
     }
 
@@ -64,6 +67,21 @@ impl Marks {
     /// Those of the file.
     pub fn enter(&self, phase: Phase, id: u128) -> io::Result<()> {
         self.with(|inner| inner.enter(phase, &[id]))
+    }
+
+    /// One message is handed to the broker.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn publish(&self, id: u128) -> io::Result<()> {
+        self.with(|inner| {
+            let lane = inner.rows.get(&id).map(|(_, _, lane)| *lane);
+            let until = lane.and_then(|lane| inner.leased.get(&lane).copied());
+            if until.is_some_and(|until| now() > until) {
+                inner.write(Phase::Late, std::iter::once((0, id)))?;
+            }
+            inner.enter(Phase::Published, &[id])
+        })
     }
 
     /// Rows enter a phase.
@@ -98,12 +116,14 @@ impl Marks {
         })
     }
 
-    /// The relay holds these lanes now: what it had only read of others is given up.
+    /// The relay holds these lanes now, until this time: what it had only read of others is given
+    /// up.
     ///
     /// # Errors
     /// Those of the file.
-    pub fn hold(&self, lanes: &[Lane]) -> io::Result<()> {
+    pub fn hold(&self, lanes: &[Lane], until: u64) -> io::Result<()> {
         self.with(|inner| {
+            inner.leased.extend(lanes.iter().map(|lane| (*lane, until)));
             let lost: Vec<(i64, u128)> = inner
                 .rows
                 .iter()

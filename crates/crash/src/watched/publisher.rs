@@ -69,7 +69,7 @@ impl Publisher for WatchedPublisher {
         if let Some(error) = self.fails(message, id) {
             return Err(error);
         }
-        must(self.marks.enter(Phase::Published, id));
+        must(self.marks.publish(id));
         let mut ended = Ended { marks: &self.marks, id, phase: Phase::Unknown };
         let result = self.inner.publish(message).await;
         ended.phase = match result.as_ref().map_err(PublishError::class) {

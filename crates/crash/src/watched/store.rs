@@ -57,7 +57,7 @@ impl OutboxStore for WatchedStore {
         let grant = self.inner.lease(request).await?;
         self.leased().extend(grant.lanes.iter().map(|held| ((held.lane, held.epoch), until)));
         let lanes: Vec<Lane> = grant.lanes.iter().map(|lease| lease.lane).collect();
-        must(self.marks.hold(&lanes));
+        must(self.marks.hold(&lanes, until));
         Ok(grant)
     }
 
