@@ -11,6 +11,7 @@
 //! What does not belong here: what only one broker has (a missing stream, a full disk). That is
 //! tested beside its publisher.
 #![allow(
+    missing_docs,
     clippy::missing_panics_doc,
     clippy::missing_errors_doc,
     reason = "a case panics where the publisher breaks its contract"
