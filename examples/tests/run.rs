@@ -70,6 +70,17 @@ fn a_relay_inside_a_service_delivers_what_the_service_commits() {
 }
 
 #[test]
+fn a_publisher_of_ones_own_takes_a_repeated_message_once() {
+    assert_eq!(
+        printed(env!("CARGO_BIN_EXE_own_publisher"), None),
+        "settled: 3\n\
+         shop/1: a tent\n\
+         shop/2: a rope\n\
+         shop/3: a lamp\n"
+    );
+}
+
+#[test]
 fn every_example_is_run_here_and_listed_in_the_readme() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let (tests, readme) = (
@@ -85,5 +96,5 @@ fn every_example_is_run_here_and_listed_in_the_readme() {
             assert!(readme.contains(&format!("({name}.rs)")), "{name} is not in README.md");
         }
     }
-    assert!(examples >= 5, "the examples are no longer found: {examples}");
+    assert!(examples >= 6, "the examples are no longer found: {examples}");
 }

@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use sendoff::postgres::{PostgresOptions, PostgresStore};
-use sendoff::sqlite::{SqliteOptions, SqliteStore};
+use sendoff::postgres::PostgresStore;
+use sendoff::sqlite::SqliteStore;
 use sendoff::store::{OutboxDesk, OutboxStore, SchemaState};
 use sendoff::{Error, ErrorKind};
 
@@ -46,8 +46,7 @@ impl Store {
         let remedy = remedy(configuration, url);
         match Address::parse(url)? {
             Address::Sqlite(path) => {
-                let options = SqliteOptions { create, ..SqliteOptions::default() };
-                let store = SqliteStore::open(&path, options)
+                let store = SqliteStore::open(&path, configuration.sqlite(create)?)
                     .map_err(|error| explained(error, &remedy))
                     .map_err(|error| match error.kind() {
                         ErrorKind::NotFound => Failure::with_exit(Exit::Schema, error),
@@ -56,7 +55,7 @@ impl Store {
                 Ok(Self::of(Arc::new(store), url, remedy))
             }
             Address::Postgres(address) => {
-                let store = PostgresStore::new(&address, PostgresOptions::default())?;
+                let store = PostgresStore::new(&address, configuration.postgres()?)?;
                 Ok(Self::of(Arc::new(store), url, remedy))
             }
         }

@@ -37,6 +37,11 @@ impl Subject for Memory {
         self.store.insert(row).await.map(drop)
     }
 
+    async fn delete(&self, id: &str) -> Result<()> {
+        self.store.delete(id);
+        Ok(())
+    }
+
     async fn now(&self) -> Result<Timestamp> {
         Ok(self.clock.now())
     }

@@ -1,6 +1,7 @@
 //! The comparison: what committed against what arrived.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -41,6 +42,9 @@ pub struct Findings {
     /// Of these, those whose publish ended without an answer while nothing was struck: the machine
     /// was slower than the publish timeout.
     pub duplicates_after_timeout: u64,
+    /// Of these, those whose lease lapsed while nothing was struck: the machine was slower than the
+    /// lease, and the verdict was fenced.
+    pub duplicates_after_lapse: u64,
     /// Second deliveries that no fault explains.
     pub duplicates_unexplained: u64,
     /// Orders that committed and did not arrive.
@@ -78,6 +82,17 @@ pub struct Explained {
     pub by_fault: HashSet<u128>,
     /// Publishes without an answer.
     pub by_timeout: HashSet<u128>,
+    /// Verdicts that were fenced after the lease was over.
+    pub by_lapse: HashSet<u128>,
+}
+
+/// A message with which something went wrong.
+#[derive(Debug)]
+struct Suspect {
+    id: u128,
+    key: Option<String>,
+    /// The versions of its key that have to do with it.
+    versions: RangeInclusive<i64>,
 }
 
 /// The ledger.
@@ -85,9 +100,9 @@ pub struct Explained {
 pub struct Ledger {
     orders: HashMap<u128, Committed>,
     arrived: HashSet<u128>,
-    versions: HashMap<String, (i64, u128)>,
+    versions: HashMap<String, i64>,
     findings: Findings,
-    suspects: Vec<u128>,
+    suspects: Vec<Suspect>,
 }
 
 impl Ledger {
@@ -105,7 +120,7 @@ impl Ledger {
         for id in ids {
             if !self.arrived.contains(&id) {
                 self.findings.lost += 1;
-                self.suspects.push(id);
+                self.suspects.push(Suspect { id, key: None, versions: 0..=0 });
                 self.example(format!("lost: {}", Uuid::from_u128(id)));
             }
         }
@@ -117,12 +132,30 @@ impl Ledger {
         &self.findings
     }
 
-    /// Messages whose history says how something went wrong, since the last call; a few of them.
-    pub fn take_suspects(&mut self) -> Vec<u128> {
-        const SUSPECTS_MAX: usize = 12;
+    /// Messages whose history says how something went wrong, since the last call: a few of them,
+    /// with what else its key had between the overtaken one and the one that overtook it.
+    pub fn take_suspects(&mut self) -> Vec<(u128, String)> {
+        const SUSPECTS_MAX: usize = 4;
         let mut suspects = std::mem::take(&mut self.suspects);
         suspects.truncate(SUSPECTS_MAX);
-        suspects
+        let between = |row: &&Committed| {
+            let key = row.order.key.as_ref();
+            suspects.iter().any(|suspect| {
+                suspect.id == row.order.id.as_u128()
+                    || (key.is_some()
+                        && key == suspect.key.as_ref()
+                        && suspect.versions.contains(&row.version))
+            })
+        };
+        self.orders
+            .iter()
+            .map(|(id, row)| (id, row))
+            .filter(|(_, row)| between(row))
+            .map(|(id, row)| {
+                let key = row.order.key.as_deref().unwrap_or("no key");
+                (*id, format!("{key} {}", row.version))
+            })
+            .collect()
     }
 
     fn arrive(&mut self, arrival: &Arrival, explained: &Explained) {
@@ -148,11 +181,12 @@ impl Ledger {
             self.arrive_again(id, explained);
         } else if let Some(key) = &row.order.key {
             let last = self.versions.entry(key.clone()).or_default();
-            if row.version > last.0 {
-                *last = (row.version, id.as_u128());
+            if row.version > *last {
+                *last = row.version;
             } else {
-                let (last, overtaker) = *last;
-                self.suspects.extend([overtaker, id.as_u128()]);
+                let last = *last;
+                let versions = row.version - 2..=last;
+                self.suspects.push(Suspect { id: id.as_u128(), key: Some(key.clone()), versions });
                 self.findings.out_of_order += 1;
                 self.example(format!(
                     "version {} of {key} came after version {last} ({id})",
@@ -168,9 +202,12 @@ impl Ledger {
         } else if explained.by_timeout.contains(&id.as_u128()) {
             self.findings.duplicates_explained += 1;
             self.findings.duplicates_after_timeout += 1;
+        } else if explained.by_lapse.contains(&id.as_u128()) {
+            self.findings.duplicates_explained += 1;
+            self.findings.duplicates_after_lapse += 1;
         } else {
             self.findings.duplicates_unexplained += 1;
-            self.suspects.push(id.as_u128());
+            self.suspects.push(Suspect { id: id.as_u128(), key: None, versions: 0..=0 });
             self.example(format!("a duplicate that no fault explains: {id}"));
         }
     }

@@ -64,5 +64,5 @@ fn run_harness(settings: &Settings, json: bool) -> io::Result<ExitCode> {
     } else {
         writeln!(out, "{outcome}")?;
     }
-    Ok(if outcome.findings.kept() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if outcome.kept() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

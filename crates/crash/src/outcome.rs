@@ -31,6 +31,8 @@ pub struct Outcome {
     pub broken: u64,
     /// Verdicts of relays that came too late and were fenced.
     pub fenced: u64,
+    /// Of these, those that were fenced while their relay's lease lasted. Has to be 0.
+    pub fenced_early: u64,
     /// How often everything was drained and compared.
     pub comparisons: u64,
     /// How long it took, in seconds.
@@ -38,6 +40,14 @@ pub struct Outcome {
     /// The comparison.
     #[serde(flatten)]
     pub findings: Findings,
+}
+
+impl Outcome {
+    /// Whether everything is as promised.
+    #[must_use]
+    pub fn kept(&self) -> bool {
+        self.findings.kept() && self.fenced_early == 0
+    }
 }
 
 /// Where the strikes of one fault landed.
@@ -89,8 +99,12 @@ impl fmt::Display for Outcome {
         )?;
         writeln!(
             f,
-            "{} deliveries, {} duplicates explained by a fault ({} of them by a publish timeout), {} verdicts fenced",
-            found.arrived, found.duplicates_explained, found.duplicates_after_timeout, self.fenced
+            "{} deliveries, {} explained duplicates ({} of them by a publish timeout and {} by a lapsed lease on a slow machine), {} verdicts fenced",
+            found.arrived,
+            found.duplicates_explained,
+            found.duplicates_after_timeout,
+            found.duplicates_after_lapse,
+            self.fenced
         )?;
         for (what, count) in [
             ("lost", found.lost),
@@ -99,6 +113,7 @@ impl fmt::Display for Outcome {
             ("duplicates that no fault explains", found.duplicates_unexplained),
             ("under a wrong id", found.wrong_id),
             ("altered", found.altered),
+            ("fenced while their lease lasted", self.fenced_early),
         ] {
             writeln!(f, "{count:>8} {what}")?;
         }

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendoff_brokers::file::FilePublisher;
-use sendoff_brokers::nats::{NatsOptions, NatsPublisher};
-use sendoff_core::relay::{Backoff, RelaySettings, Tally};
-use sendoff_core::store::OutboxStore;
-use sendoff_core::{Publisher, Relay};
-use sendoff_stores::postgres::{PostgresOptions, PostgresStore};
-use sendoff_stores::sqlite::{SqliteOptions, SqliteStore};
+use sendoff::file::FilePublisher;
+use sendoff::nats::{NatsOptions, NatsPublisher};
+use sendoff::postgres::{PostgresOptions, PostgresStore};
+use sendoff::relay::{Backoff, RelaySettings, Tally};
+use sendoff::sqlite::{SqliteOptions, SqliteStore};
+use sendoff::store::OutboxStore;
+use sendoff::{Publisher, Relay};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failed;

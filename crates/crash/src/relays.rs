@@ -110,10 +110,10 @@ impl Relays {
     ///
     /// # Errors
     /// Those of the marks' files.
-    pub fn history(&self, ids: &[u128]) -> io::Result<Vec<(usize, Mark)>> {
+    pub fn history(&self, of: impl Fn(u128) -> bool) -> io::Result<Vec<(usize, Mark)>> {
         let mut marks = Vec::new();
         for relay in self.live.iter().chain(&self.dead) {
-            let own = history(&relay.marks, |id| ids.contains(&id))?;
+            let own = history(&relay.marks, &of)?;
             marks.extend(own.into_iter().map(|mark| (relay.number, mark)));
         }
         marks.sort_by_key(|(_, mark)| mark.at);

@@ -1,11 +1,12 @@
 //! A whole run: stretches of rounds with one, two or four relays, each drained and compared.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sendoff_core::store::{Stats, Which};
+use sendoff::store::{Stats, Which};
 
 use crate::failed;
 use crate::ground::{Ground, StoreKind, TargetKind};
@@ -150,6 +151,7 @@ impl<'a> Run<'a> {
                 rolled_back: 0,
                 broken: 0,
                 fenced: 0,
+                fenced_early: 0,
                 comparisons: 0,
                 seconds: 0.0,
                 findings: Default::default(),
@@ -201,7 +203,7 @@ impl<'a> Run<'a> {
                 if stats.quarantined > 0 {
                     desk.requeue(&Which::All).await?;
                 }
-                Ok::<Stats, sendoff_core::Error>(stats)
+                Ok::<Stats, sendoff::Error>(stats)
             });
             self.relays.check_alive()?;
             match stats {
@@ -226,7 +228,10 @@ impl<'a> Run<'a> {
         let arrivals = self.ground.arrived()?;
         self.ledger.book(orders, &arrivals, &explained);
         self.tell_suspects(say)?;
-        self.outcome.fenced += self.relays.logs().map(|(_, log)| log.fenced()).sum::<u64>();
+        for (_, log) in self.relays.logs() {
+            self.outcome.fenced += log.fenced();
+            self.outcome.fenced_early += log.fenced_early();
+        }
         self.outcome.comparisons += 1;
         self.relays.forget();
         self.strikes.clear();
@@ -240,10 +245,14 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         let mut lines: Vec<(u64, String)> = self.strikes.iter().flat_map(told).collect();
-        for (relay, mark) in self.relays.history(&suspects)? {
-            let id = uuid::Uuid::from_u128(mark.id);
+        for relay in self.relays.live.iter().chain(&self.relays.dead) {
+            say(&format!("relay {} said: {}", relay.number, relay.last_words()));
+        }
+        let names: HashMap<u128, String> = suspects.into_iter().collect();
+        for (relay, mark) in self.relays.history(|id| names.contains_key(&id))? {
+            let name = names.get(&mark.id).map(String::as_str).unwrap_or_default();
             let phase = mark.phase.as_str();
-            lines.push((mark.at, format!("relay {relay}: row {} {id} {phase}", mark.seq)));
+            lines.push((mark.at, format!("relay {relay}: row {}, {name}: {phase}", mark.seq)));
         }
         lines.sort();
         for (at, line) in lines {
@@ -267,6 +276,8 @@ impl<'a> Run<'a> {
                     explained.by_fault.insert(span.id);
                 } else if span.unknown {
                     explained.by_timeout.insert(span.id);
+                } else if span.fenced {
+                    explained.by_lapse.insert(span.id);
                 }
             }
         }

@@ -29,7 +29,7 @@ fn assert_kept(outcome: &Outcome, rounds: u64) {
     assert_eq!(outcome.rounds, rounds);
     assert!(outcome.findings.committed > rounds, "orders were placed all the time");
     assert!(outcome.rolled_back > 0, "some transactions rolled back");
-    assert!(outcome.findings.kept(), "{:?}", outcome.findings);
+    assert!(outcome.kept(), "{outcome}");
 }
 
 /// The rounds that had something in a phase when they struck, over all faults.

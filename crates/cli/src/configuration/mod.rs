@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use sendoff::postgres::PostgresOptions;
 use sendoff::relay::{Backoff, RelaySettings};
+use sendoff::sqlite::{SqliteOptions, Synchronous};
 use sendoff::{Error, Limits, Result};
 
 pub(crate) use table::SETTINGS;
@@ -164,6 +166,34 @@ impl Configuration {
         Ok(Limits { body_bytes_max: self.bytes("body_bytes_max")?, ..Limits::default() })
     }
 
+    /// How a PostgreSQL store is used.
+    ///
+    /// # Errors
+    /// A value that is out of range.
+    pub(crate) fn postgres(&self) -> Result<PostgresOptions> {
+        Ok(PostgresOptions {
+            horizon: self.duration("horizon")?,
+            listen: self.text("postgres.listen") != Some("off"),
+            ..PostgresOptions::default()
+        })
+    }
+
+    /// How a SQLite store is opened.
+    ///
+    /// # Errors
+    /// A value that is out of range.
+    pub(crate) fn sqlite(&self, create: bool) -> Result<SqliteOptions> {
+        Ok(SqliteOptions {
+            create,
+            synchronous: match self.text("sqlite.synchronous") {
+                Some("normal") => Synchronous::Normal,
+                _ => Synchronous::Full,
+            },
+            horizon: self.duration("horizon")?,
+            ..SqliteOptions::default()
+        })
+    }
+
     /// The relay's settings, checked against each other.
     ///
     /// # Errors
@@ -211,6 +241,8 @@ mod tests {
     fn the_tables_defaults_are_the_libraries_defaults() {
         assert_eq!(empty().relay().unwrap(), RelaySettings::default());
         assert_eq!(empty().limits().unwrap(), Limits::default());
+        assert_eq!(empty().postgres().unwrap(), PostgresOptions::default());
+        assert_eq!(empty().sqlite(false).unwrap(), SqliteOptions::default());
     }
 
     #[test]

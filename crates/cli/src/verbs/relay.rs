@@ -66,11 +66,14 @@ pub(crate) async fn run(
         progress.end();
         stopped(&tally)
     };
-    // Where standard output carries the messages, the answer goes beside it.
-    if target.is_stdout {
-        form.remark(&answer.value, &answer.text)?;
-    } else {
+    // Closing words go where the logs are. Only the answer in JSON is for standard output, unless
+    // that carries the messages.
+    if form == Form::Json && !target.is_stdout {
         form.answer(&answer.value, &answer.text)?;
+    } else if form == Form::Text && configuration.text("log.format") == Some("json") {
+        tracing::info!(code = answer.exit.code(), "{}", answer.text);
+    } else {
+        form.remark(&answer.value, &answer.text)?;
     }
     Ok(answer.exit)
 }

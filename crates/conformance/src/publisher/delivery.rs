@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use sendoff_core::{Message, Result};
 
-use super::stage::{check_confirmed, confirmed, message, numbered, publish_all, soon, with_body};
+use super::stage::{
+    check_confirmed, confirmed, message, numbered, publish_all, refused, soon, with_body,
+};
 use super::subject::Subject;
 
 pub async fn a_confirmed_message_has_arrived<S: Subject>() -> Result<()> {
@@ -238,7 +240,7 @@ pub async fn two_publishers_do_not_disturb_each_other<S: Subject>() -> Result<()
     confirmed(soon("a publish", first.publish(&message("1")?)).await);
     let second = subject.publisher().await;
     if S::FACTS.exclusive {
-        let error = second.expect_err("the second publisher of an exclusive target");
+        let error = refused("the second publisher of an exclusive target", second);
         assert_eq!(error.kind(), sendoff_core::ErrorKind::Locked, "{error}");
     } else {
         let second = second?;

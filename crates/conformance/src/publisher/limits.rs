@@ -3,7 +3,7 @@
 use sendoff_core::publisher::PublishClass;
 use sendoff_core::{Message, Result};
 
-use super::stage::{confirmed, message, publish_all, soon, with_body};
+use super::stage::{confirmed, message, publish_all, refused, soon, with_body};
 use super::subject::Subject;
 
 /// A body over the target's limit, where it has one.
@@ -30,7 +30,7 @@ pub async fn an_oversize_message_is_told_before_the_publish<S: Subject>() -> Res
     confirmed(soon("a publish", publisher.publish(&message("first")?)).await);
     if let Some(oversize) = oversize::<S>()? {
         assert!(publisher.limits().body_bytes_max < oversize.body().len());
-        let error = publisher.check(&oversize).expect_err("oversize");
+        let error = refused("oversize", publisher.check(&oversize));
         assert_eq!(error.class(), PublishClass::Permanent, "{error}");
         assert!(!error.detail().contains("xxxx"), "the body is quoted: {error}");
     } else {
@@ -51,7 +51,7 @@ pub async fn an_oversize_message_is_refused_for_good_and_alone<S: Subject>() -> 
     let outcomes = soon("the publishes", publish_all(&publisher, &messages)).await;
     for (message, outcome) in messages.iter().zip(outcomes) {
         if Some(message) == with_oversize.as_ref() {
-            let error = outcome.expect_err("oversize");
+            let error = refused("oversize", outcome);
             assert_eq!(error.class(), PublishClass::Permanent, "{error}");
         } else {
             confirmed(outcome);

@@ -8,8 +8,8 @@ use sendoff_core::{Message, PublishError, Publisher, Result};
 use tokio::task::JoinHandle;
 
 use super::stage::{
-    check_blames_the_target, check_confirmed, confirmed, message, numbered, publish_all, settled,
-    soon, with_body, within,
+    check_blames_the_target, check_confirmed, confirmed, message, numbered, publish_all, refused,
+    settled, soon, with_body, within,
 };
 use super::subject::Breakable;
 
@@ -21,7 +21,7 @@ pub async fn a_target_that_was_never_there_is_unreachable<S: Breakable>() -> Res
     let publisher = subject.publisher().await?;
     subject.kill().await?;
     let outcome = within(FAIL_FAST, "a publish to nobody", publisher.publish(&message("1")?)).await;
-    let error = outcome.expect_err("nobody is there");
+    let error = refused("nobody is there", outcome);
     assert_eq!(error.class(), PublishClass::Unreachable, "{error}");
     subject.start().await?;
     confirmed(soon("a publish", publisher.publish(&message("2")?)).await);
@@ -38,7 +38,7 @@ pub async fn publishes_fail_fast_while_the_target_is_down<S: Breakable>() -> Res
     // The end of the connection may be news to the first ones.
     soon("the end was noticed", async {
         loop {
-            let error = publisher.publish(&message("lost")?).await.expect_err("nobody is there");
+            let error = refused("nobody is there", publisher.publish(&message("lost")?).await);
             check_blames_the_target(&error);
             if error.class() == PublishClass::Unreachable {
                 return sendoff_core::Result::Ok(());
@@ -50,7 +50,7 @@ pub async fn publishes_fail_fast_while_the_target_is_down<S: Breakable>() -> Res
     let outcomes =
         within(FAIL_FAST, "publishes to nobody", publish_all(&publisher, &messages)).await;
     for outcome in outcomes {
-        let error = outcome.expect_err("nobody is there");
+        let error = refused("nobody is there", outcome);
         assert_eq!(error.class(), PublishClass::Unreachable, "{error}");
     }
     subject.start().await?;
@@ -101,7 +101,7 @@ pub async fn what_is_in_flight_when_the_target_dies_fails_at_once<S: Breakable>(
     let outcomes = within(FAIL_FAST, "the publishes to a dead target", outcomes_of(crowd)).await;
     let mut lost = 0;
     for outcome in outcomes {
-        let error = outcome.expect_err("nobody can have confirmed it");
+        let error = refused("nobody can have confirmed it", outcome);
         check_blames_the_target(&error);
         lost += usize::from(error.class() == PublishClass::Lost);
     }

@@ -57,6 +57,13 @@ pub(super) fn confirmed<T: std::fmt::Debug>(outcome: Result<T, PublishError>) ->
     outcome.unwrap_or_else(|error| panic!("not confirmed: {:?}: {error}", error.class()))
 }
 
+pub(super) fn refused<T, E>(what: &str, outcome: Result<T, E>) -> E {
+    match outcome {
+        Ok(_) => panic!("{what}, and yet it was taken"),
+        Err(error) => error,
+    }
+}
+
 /// Checks that everything confirmed is there, byte for byte, and that nothing is there that was
 /// not sent.
 pub(super) fn check_confirmed(

@@ -8,8 +8,8 @@ use sendoff_core::Result;
 use sendoff_core::publisher::PublishClass;
 
 use super::stage::{
-    check_blames_the_target, check_confirmed, confirmed, message, numbered, publish_all, settled,
-    soon,
+    check_blames_the_target, check_confirmed, confirmed, message, numbered, publish_all, refused,
+    settled, soon,
 };
 use super::subject::Subject;
 
@@ -52,7 +52,7 @@ pub async fn a_reset_in_the_middle_leaves_no_confirmation_without_a_message<S: S
     check_confirmed(&messages, &outcomes, &settled(&subject).await?);
     // And all of it arrives when it is published again.
     let outcomes = soon("the publishes", publish_all(&publisher, &messages)).await;
-    outcomes.iter().cloned().for_each(|outcome| confirmed(outcome));
+    outcomes.iter().cloned().for_each(confirmed);
     check_confirmed(&messages, &outcomes, &subject.arrived().await?);
     Ok(())
 }
@@ -81,7 +81,7 @@ pub async fn publishes_that_are_dropped_disturb_no_other<S: Subject>() -> Result
         }),
     )
     .await;
-    outcomes.iter().cloned().for_each(|outcome| confirmed(outcome));
+    outcomes.iter().cloned().for_each(confirmed);
     let arrived = settled(&subject).await?;
     check_confirmed(
         &kept,
@@ -98,7 +98,7 @@ pub async fn nothing_is_published_after_the_close<S: Subject>() -> Result<()> {
     confirmed(soon("a publish", publisher.publish(&message("1")?)).await);
     soon("the close", publisher.close()).await;
     let late = message("2")?;
-    let error = soon("a publish", publisher.publish(&late)).await.expect_err("closed");
+    let error = refused("closed", soon("a publish", publisher.publish(&late)).await);
     assert_eq!(error.class(), PublishClass::Unreachable, "{error}");
     soon("the reset", publisher.reset()).await;
     assert!(soon("a publish", publisher.publish(&late)).await.is_err(), "a reset opened it again");

@@ -155,6 +155,30 @@ pub async fn one_settlement_can_hold_and_release_a_key<S: Subject>() -> Result<(
     Ok(())
 }
 
+/// A key's message is published and its next one fails, and both verdicts are written in one
+/// settlement: what comes after the second is held.
+pub async fn one_settlement_can_publish_a_message_and_hold_behind_the_next<S: Subject>()
+-> Result<()> {
+    for published_first in [true, false] {
+        let stage = Stage::<S>::new().await?;
+        stage.send_keyed("k", &["1", "2", "3"]).await?;
+        let owner = stage.owner().await?;
+        let (first, second) = (owner.row("1").await?, owner.row("2").await?);
+        let mut verdicts = vec![
+            owner.verdict(&first, published(false)),
+            owner.verdict(&second, retry(Duration::ZERO)),
+        ];
+        if !published_first {
+            verdicts.reverse();
+        }
+        owner.store.settle(&owner.id, &verdicts).await?;
+        assert_eq!(stage.place("3").await?, Some(Place::Held));
+        stage.eventually("its retry", || owner.seen("2")).await?;
+        assert_eq!(owner.drain_holding().await?, ["2", "3"]);
+    }
+    Ok(())
+}
+
 /// Held rows without anything to wait for are let go by their owner's next lease, one after the
 /// other, so that what is sent then does not pass them.
 pub async fn held_messages_without_a_blocker_are_let_go_by_a_lease<S: Subject>() -> Result<()> {
@@ -163,8 +187,7 @@ pub async fn held_messages_without_a_blocker_are_let_go_by_a_lease<S: Subject>()
     let mut owner = stage.owner().await?;
     let first = owner.row("1").await?;
     owner.settle(&first, retry(LONG)).await?;
-    // Published before it failed, in another task's view: nobody says that it releases.
-    owner.settle(&first, published(false)).await?;
+    stage.subject.delete("1").await?;
     owner.lease(LONG).await?;
     stage.send_keyed("k", &["4"]).await?;
     let second = stage.eventually("it is let go", || owner.seen("2")).await?;

@@ -1,8 +1,16 @@
 //! The list of cases, in one place, and the macro that makes a test of each.
 
+use std::future::Future;
+use std::time::Duration;
+
+use sendoff_core::Result;
+
+/// Many times what the longest case takes on a busy machine.
+const CASE_TIMEOUT: Duration = Duration::from_secs(180);
+
 /// How many cases the suite has. Committed: a case that is written and not listed, or listed no
 /// more, turns every store's run red.
-pub const CASES: usize = 111;
+pub const CASES: usize = 113;
 
 /// The sources of the cases, to count what is written.
 const WRITTEN: [&str; 11] = [
@@ -31,6 +39,14 @@ pub fn check_the_list(listed: &[&str]) {
     assert_eq!(listed.len(), CASES, "as many tests as are committed");
     assert_eq!(unique.len(), CASES, "every name stands once");
     assert_eq!(written, CASES, "every case that is written is listed");
+}
+
+/// Runs a case, and fails where it does not end: a store that waits for ever is a store that fails.
+pub async fn in_time(case: impl Future<Output = Result<()>>) -> Result<()> {
+    match tokio::time::timeout(CASE_TIMEOUT, case).await {
+        Ok(ended) => ended,
+        Err(_) => panic!("it did not end within {CASE_TIMEOUT:?}"),
+    }
 }
 
 /// Makes one test of each case, for a [`Subject`](crate::store::Subject) that is in scope.
@@ -64,6 +80,7 @@ macro_rules! __store_cases {
                 one_pair_sent_at_once_is_one_message
                 the_desks_send_is_all_or_none
                 a_send_takes_none_or_thousands
+                a_pair_of_a_running_transaction_is_decided_by_its_end
                 a_running_transaction_and_a_relay_do_not_disturb_each_other
             }
             survive {
@@ -141,6 +158,7 @@ macro_rules! __store_cases {
                 a_held_message_waits_for_every_blocker_before_it
                 a_message_is_not_held_behind_nothing
                 one_settlement_can_hold_and_release_a_key
+                one_settlement_can_publish_a_message_and_hold_behind_the_next
                 held_messages_without_a_blocker_are_let_go_by_a_lease
                 a_release_pulls_the_floor_down
                 a_held_message_that_has_failed_does_not_wait_for_itself
@@ -207,7 +225,8 @@ macro_rules! __store_tests {
                 $(
                     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                     async fn $case() -> sendoff_core::Result<()> {
-                        $crate::store::$theme::$case::<$subject>().await
+                        let case = $crate::store::$theme::$case::<$subject>();
+                        $crate::store::in_time(case).await
                     }
                 )*
             }

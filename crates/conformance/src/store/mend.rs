@@ -82,6 +82,7 @@ pub async fn a_discard_lets_the_followers_go<S: Subject>() -> Result<()> {
     assert_eq!(stage.place("1").await?, Some(Place::Gone));
     stage.send_keyed("k", &["4"]).await?;
     stage.eventually("it is let go", || owner.seen("2")).await?;
+    assert_eq!(owner.ids().await?, ["2"], "one after the other");
     assert_eq!(owner.drain_holding().await?, ["2", "3", "4"]);
     let stats = stage.store.stats().await?;
     assert_eq!((stats.published, stats.quarantined), (3, 0), "a discard is no publish");

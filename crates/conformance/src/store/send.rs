@@ -3,7 +3,7 @@
 use sendoff_core::store::{Content, Place};
 use sendoff_core::{ErrorKind, Message, Result};
 
-use super::stage::{SOURCE, Stage, message, published};
+use super::stage::{SHORT, SOURCE, Stage, joined, message, published};
 use super::subject::Subject;
 
 /// A commit makes the message visible to a relay in another process.
@@ -203,6 +203,43 @@ pub async fn a_send_takes_none_or_thousands<S: Subject>() -> Result<()> {
     assert_eq!(drained.len(), many.len());
     assert!(drained.is_sorted(), "a key keeps its order");
     assert_eq!(stage.store.stats().await?.published, 5_000);
+    Ok(())
+}
+
+/// Who sends a pair that a running transaction has sent waits for its end (or is asked to come
+/// again): after a rollback the pair is his, after a commit he is told.
+pub async fn a_pair_of_a_running_transaction_is_decided_by_its_end<S: Subject>() -> Result<()> {
+    for commits in [false, true] {
+        let stage = Stage::<S>::new().await?;
+        let mut first = stage.subject.begin().await?;
+        first.send(&[message("1").body("first").build()?]).await?;
+        let store = stage.subject.open().await?;
+        let second = [message("1").body("second").build()?];
+        let waiting = tokio::spawn(async move {
+            loop {
+                match store.send_all(&second).await {
+                    Err(error)
+                        if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Locked) => {}
+                    ended => return ended,
+                }
+                tokio::task::yield_now().await;
+            }
+        });
+        tokio::time::sleep(SHORT).await;
+        assert!(!waiting.is_finished(), "nothing is decided yet");
+        if commits {
+            first.commit().await?;
+        } else {
+            first.rollback().await?;
+        }
+        let kind = joined(waiting.await).err().map(|error| error.kind());
+        assert_eq!(kind, commits.then_some(ErrorKind::Duplicate));
+        let row = stage.owner().await?.row("1").await?;
+        let Content::Message(found) = row.content else { panic!("it decodes") };
+        let expected = if commits { "first" } else { "second" };
+        assert_eq!(found.body().as_ref(), expected.as_bytes());
+        assert_eq!(stage.store.stats().await?.pending, 1);
+    }
     Ok(())
 }
 

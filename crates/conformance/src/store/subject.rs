@@ -43,6 +43,7 @@ pub struct Facts {
 /// #   async fn open(&self) -> Result<Arc<dyn Store>> { unimplemented!() }
 /// #   async fn begin(&self) -> Result<Box<dyn OpenTransaction>> { unimplemented!() }
 /// #   async fn insert(&self, _row: PlainRow) -> Result<()> { Ok(()) }
+/// #   async fn delete(&self, _id: &str) -> Result<()> { Ok(()) }
 /// #   async fn now(&self) -> Result<sendoff_core::time::Timestamp> { unimplemented!() }
 /// #   async fn pass(&self, _time: Duration) {}
 /// #   async fn age_pairs(&self, _by: Duration) -> Result<()> { Ok(()) }
@@ -72,6 +73,9 @@ pub trait Subject: Sized + Send + Sync + 'static {
     /// Inserts a row as a program in another language does: plain SQL with these columns, in a
     /// transaction of its own, and nothing of Sendoff's code.
     async fn insert(&self, row: PlainRow) -> Result<()>;
+
+    /// Deletes the row of a message behind the store's back, as an operator with a SQL prompt may.
+    async fn delete(&self, id: &str) -> Result<()>;
 
     /// The database's clock.
     async fn now(&self) -> Result<Timestamp>;

@@ -150,6 +150,16 @@ impl MemoryStore {
         Ok(seq)
     }
 
+    /// Deletes the rows with this id behind the store's back, as an operator with a SQL prompt may.
+    pub fn delete(&self, id: &str) {
+        let mut state = self.shared.lock();
+        let rows = state.rows.values().filter(|row| row.plain.id == id);
+        let seqs: Vec<i64> = rows.map(|row| row.seq).collect();
+        for seq in seqs {
+            state.remove(seq);
+        }
+    }
+
     /// Sets the schema's version, as another release of Sendoff would have.
     pub fn set_schema_version(&self, version: u32) {
         self.shared.lock().schema = version;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendoff_core::store::OutboxDesk;
+use sendoff::store::OutboxDesk;
 
 use crate::ledger::{Arrival, Committed};
 use crate::writers::Books;

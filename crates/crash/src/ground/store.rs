@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::Connection;
+use sendoff::postgres::{PostgresOptions, PostgresStore};
+use sendoff::sqlite::{SqliteOptions, SqliteStore};
+use sendoff::store::OutboxDesk;
 use sendoff_conformance::servers::Postgres;
-use sendoff_core::store::OutboxDesk;
-use sendoff_stores::postgres::{PostgresOptions, PostgresStore};
-use sendoff_stores::sqlite::{SqliteOptions, SqliteStore};
 use tokio_postgres::NoTls;
 use uuid::Uuid;
 

@@ -27,12 +27,20 @@ pub enum Phase {
     Unknown = 5,
     /// The broker (or the harness in its place) refused it; nothing is under way.
     Refused = 6,
-    /// A verdict on it is in the store: nothing is under way in this process.
+    /// It is settled as published: nothing is under way in this process.
     Settled = 7,
     /// Read and given up again, since its lane went to another relay.
     Dropped = 8,
-    /// A verdict on it came too late and was fenced. The id is zero.
+    /// A verdict on it came under an epoch that was over: its lane had another owner by then.
     Fenced = 9,
+    /// The same, though the lease, counted from before it was asked for, was not over.
+    FencedEarly = 10,
+    /// It is settled as to be tried again.
+    Retried = 11,
+    /// It is settled as quarantined.
+    Quarantined = 12,
+    /// It is settled as held behind its key.
+    Held = 13,
 }
 
 impl Phase {
@@ -52,6 +60,10 @@ impl Phase {
             Self::Settled => "settled",
             Self::Dropped => "dropped",
             Self::Fenced => "fenced",
+            Self::FencedEarly => "fenced before its lease was over",
+            Self::Retried => "to be tried again",
+            Self::Quarantined => "quarantined",
+            Self::Held => "held",
         }
     }
 
@@ -66,9 +78,21 @@ impl Phase {
             Self::Settled,
             Self::Dropped,
             Self::Fenced,
+            Self::FencedEarly,
+            Self::Retried,
+            Self::Quarantined,
+            Self::Held,
         ]
         .into_iter()
         .find(|phase| *phase as u8 == byte)
+    }
+
+    /// Whether this process is done with it, until it reads it again.
+    fn is_over(self) -> bool {
+        matches!(
+            self,
+            Self::Settled | Self::Dropped | Self::Retried | Self::Quarantined | Self::Held
+        )
     }
 
     /// Whether a second delivery is possible when the process dies now.
@@ -114,6 +138,6 @@ impl Mark {
 /// Nanoseconds since the machine started: the same clock in every process.
 #[must_use]
 pub fn now() -> u64 {
-    let since_boot = sendoff_core::time::Clock::system().since_boot();
+    let since_boot = sendoff::time::Clock::system().since_boot();
     u64::try_from(since_boot.as_nanos()).unwrap_or(u64::MAX)
 }

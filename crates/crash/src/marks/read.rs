@@ -66,6 +66,8 @@ pub struct Span {
     pub to: u64,
     /// Its publish ended without an answer.
     pub unknown: bool,
+    /// Its verdict was fenced: the lease had lapsed while it was in flight.
+    pub fenced: bool,
 }
 
 /// What one relay process did.
@@ -79,6 +81,7 @@ pub struct Log {
     now: HashMap<u128, (Phase, Option<Span>)>,
     done: Vec<Span>,
     fenced: u64,
+    fenced_early: u64,
 }
 
 impl Log {
@@ -93,6 +96,7 @@ impl Log {
             now: HashMap::new(),
             done: Vec::new(),
             fenced: 0,
+            fenced_early: 0,
         }
     }
 
@@ -132,9 +136,17 @@ impl Log {
         self.fenced
     }
 
+    /// How many of them were fenced before the lease was over.
+    #[must_use]
+    pub fn fenced_early(&self) -> u64 {
+        self.fenced_early
+    }
+
     /// Forgets what is over, before the next stretch begins.
     pub fn forget(&mut self) {
         self.done.clear();
+        self.fenced = 0;
+        self.fenced_early = 0;
     }
 
     fn fetch(&mut self) -> io::Result<()> {
@@ -155,28 +167,29 @@ impl Log {
     }
 
     fn apply(&mut self, mark: Mark) {
-        if mark.phase == Phase::Fenced {
+        if matches!(mark.phase, Phase::Fenced | Phase::FencedEarly) {
             self.fenced += 1;
+            self.fenced_early += u64::from(mark.phase == Phase::FencedEarly);
+            if let Some((_, Some(span))) = self.now.get_mut(&mark.id) {
+                span.fenced = true;
+            }
             return;
         }
-        let span = self.now.remove(&mark.id).and_then(|(_, span)| span);
-        let span = match (mark.phase.in_flight(), span) {
-            (true, Some(span)) => {
-                Some(Span { unknown: span.unknown || mark.phase == Phase::Unknown, ..span })
-            }
-            (true, None) => Some(Span {
-                id: mark.id,
-                from: mark.at,
-                to: u64::MAX,
-                unknown: mark.phase == Phase::Unknown,
-            }),
-            (false, span) => {
-                self.done.extend(span.map(|span| Span { to: mark.at, ..span }));
-                None
-            }
-        };
-        if !matches!(mark.phase, Phase::Settled | Phase::Dropped) {
-            self.now.insert(mark.id, (mark.phase, span));
+        let begun = self.now.remove(&mark.id).and_then(|(_, span)| span);
+        let mut span = begun.unwrap_or(Span {
+            id: mark.id,
+            from: mark.at,
+            to: u64::MAX,
+            unknown: false,
+            fenced: false,
+        });
+        span.unknown |= mark.phase == Phase::Unknown;
+        let open = mark.phase.in_flight().then_some(span);
+        if open.is_none() && begun.is_some() {
+            self.done.push(Span { to: mark.at, ..span });
+        }
+        if !mark.phase.is_over() {
+            self.now.insert(mark.id, (mark.phase, open));
         }
     }
 }
@@ -195,7 +208,7 @@ pub fn history(path: &Path, of: impl Fn(u128) -> bool) -> io::Result<Vec<Mark>> 
 mod tests {
     use super::{Counts, Log};
     use crate::marks::{Marks, Phase, now};
-    use sendoff_core::lane::Lane;
+    use sendoff::lane::Lane;
 
     #[test]
     fn a_log_knows_what_was_in_flight_and_since_when() {
@@ -214,7 +227,7 @@ mod tests {
         assert_eq!(log.counts(before).unwrap(), Counts([1, 2, 0, 0]));
         assert_eq!(log.counts(u64::MAX).unwrap(), Counts([1, 1, 0, 1]));
 
-        marks.settled([(1, true)].into_iter(), 0).unwrap();
+        marks.settled([(1, Phase::Settled)].into_iter()).unwrap();
         // An older look may still show what is settled.
         marks.read(&[(1, 11, lane), (2, 12, lane)]).unwrap();
         marks.hold(&[]).unwrap();

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use sendoff_core::lane::Lane;
+use sendoff::lane::Lane;
 
 use super::{Mark, Phase, now};
 
@@ -77,29 +77,24 @@ impl Marks {
         })
     }
 
-    /// Verdicts on rows are in the store; the flag says whether the verdict is "published".
+    /// Verdicts on rows are in the store.
     ///
     /// # Errors
     /// Those of the file.
-    pub fn settled(
-        &self,
-        rows: impl Iterator<Item = (i64, bool)>,
-        fenced: usize,
-    ) -> io::Result<()> {
+    pub fn settled(&self, rows: impl Iterator<Item = (i64, Phase)>) -> io::Result<()> {
         self.with(|inner| {
-            let mut ids = Vec::new();
-            for (seq, published) in rows {
+            let mut over: HashMap<Phase, Vec<(i64, u128)>> = HashMap::new();
+            for (seq, phase) in rows {
                 let Some(id) = inner.ids.remove(&seq) else {
                     continue;
                 };
                 inner.rows.remove(&id);
-                if published {
+                if phase == Phase::Settled {
                     inner.published.insert(id);
                 }
-                ids.push((seq, id));
+                over.entry(phase).or_default().push((seq, id));
             }
-            inner.write(Phase::Settled, ids.into_iter())?;
-            inner.write(Phase::Fenced, std::iter::repeat_n((0, 0), fenced))
+            over.into_iter().try_for_each(|(phase, rows)| inner.write(phase, rows.into_iter()))
         })
     }
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use sendoff_core::publisher::{PublishClass, PublisherLimits};
-use sendoff_core::{Message, PublishError, Publisher};
+use sendoff::publisher::{PublishClass, PublisherLimits};
+use sendoff::{Message, PublishError, Publisher};
 use uuid::Uuid;
 
 use super::must;

@@ -101,9 +101,9 @@ impl Placing {
     }
 
     /// The message.
-    pub(super) fn message(&self) -> sendoff_core::Result<sendoff_core::Message> {
+    pub(super) fn message(&self) -> sendoff::Result<sendoff::Message> {
         let due_at = self.due_in.and_then(|due_in| {
-            let now = sendoff_core::time::Clock::system().now();
+            let now = sendoff::time::Clock::system().now();
             now.checked_add(due_in).ok()
         });
         self.order.message(self.topic, due_at)

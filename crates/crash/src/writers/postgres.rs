@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use sendoff_core::{Message, Outbox};
+use sendoff::{Message, Outbox};
 use tokio_postgres::{Client, NoTls, Transaction};
 
 use super::Task;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
-use sendoff_core::{Message, Outbox};
+use sendoff::{Message, Outbox};
 
 use super::Task;
 use super::plan::{Placing, Plan, Step};

@@ -32,3 +32,6 @@ pub use options::PostgresOptions;
 pub use sql::INSERT_SQL;
 pub use store::PostgresStore;
 pub use waker::PostgresWaker;
+
+#[cfg(test)]
+mod tests;

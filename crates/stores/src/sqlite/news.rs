@@ -86,7 +86,7 @@ impl News {
         }
         let (file, shared) = (Arc::clone(&self.file), Arc::clone(&self.shared));
         thread::Builder::new()
-            .name("sendoff-sqlite-news".to_owned())
+            .name("sqlite-news".to_owned())
             .spawn(move || shared.watch(&file))
             .map_err(|error| {
                 Error::new(ErrorKind::Unexpected, "starting a thread")

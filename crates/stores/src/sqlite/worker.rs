@@ -42,7 +42,7 @@ impl Worker {
         let (jobs, mut queue) = mpsc::channel::<Job>(JOBS_MAX);
         let mut seat = Seat { file: Arc::clone(file), role, open: None };
         thread::Builder::new()
-            .name(format!("sendoff-sqlite-{name}"))
+            .name(format!("sqlite-{name}"))
             .spawn(move || {
                 while let Some(job) = queue.blocking_recv() {
                     job(&mut seat);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use sendoff::file::FilePublisher;
 use sendoff::relay::{Relay, Tally};
-use sendoff::sqlite::{SqliteOptions, SqliteStore};
+use sendoff::sqlite::SqliteStore;
 use sendoff::store::OutboxDesk;
 use sendoff::{Error, ErrorKind, Result, Wake};
 use serde_json::json;
@@ -45,11 +45,8 @@ pub(crate) async fn run(
     let patience = settings.stop_timeout;
     let folder = DataFolder::make(&arguments.data)?;
     // First of all: its lock says whether another `up` runs on this folder.
-    let publisher = FilePublisher::open(&folder.delivered())?;
-    let store = SqliteStore::open(
-        &folder.database(),
-        SqliteOptions { create: true, ..SqliteOptions::default() },
-    )?;
+    let publisher = FilePublisher::open(folder.delivered())?;
+    let store = SqliteStore::open(&folder.database(), configuration.sqlite(true)?)?;
     let store = Arc::new(store);
     store.migrate().await?;
     let listener = listen::on(arguments.port).await?;

@@ -81,7 +81,7 @@ pub(in crate::postgres) const MEND_KEYS: &str = concat!(
     stuck_rows!("", "1"),
     "), mended AS ( \
         UPDATE sendoff.outbox o SET held = false, retry_at = now() \
-          FROM lowest WHERE o.seq = lowest.seq AND o.held \
+         WHERE o.seq = ANY (ARRAY(SELECT seq FROM lowest)) AND o.held IS NOT FALSE \
      ) \
      SELECT (SELECT count(*) FROM seen), s.lane, s.key \
        FROM (SELECT 1) AS one \
@@ -92,17 +92,17 @@ pub(in crate::postgres) const MEND_KEYS: &str = concat!(
 ///
 /// A pair whose message is still there is marked and looked at again after another horizon.
 pub(in crate::postgres) const SWEEP_KEYS: &str = "WITH old AS MATERIALIZED ( \
-        SELECT m.id, m.source, EXISTS (SELECT 1 FROM sendoff.outbox o WHERE o.seq = m.seq) AS stays \
+        SELECT m.ctid, EXISTS (SELECT 1 FROM sendoff.outbox o WHERE o.seq = m.seq) AS stays \
           FROM sendoff.message_key m \
          WHERE coalesce(m.kept_at, m.sent_at) < now() - $2::bigint * interval '1 microsecond' \
          ORDER BY coalesce(m.kept_at, m.sent_at) LIMIT $1::bigint \
            FOR UPDATE OF m SKIP LOCKED \
      ), marked AS ( \
-        UPDATE sendoff.message_key m SET kept_at = now() FROM old \
-         WHERE old.stays AND m.id = old.id AND m.source = old.source \
+        UPDATE sendoff.message_key SET kept_at = now() \
+         WHERE ctid = ANY (ARRAY(SELECT ctid FROM old WHERE stays)) \
      ), gone AS ( \
-        DELETE FROM sendoff.message_key m USING old \
-         WHERE NOT old.stays AND m.id = old.id AND m.source = old.source RETURNING 1 \
+        DELETE FROM sendoff.message_key \
+         WHERE ctid = ANY (ARRAY(SELECT ctid FROM old WHERE NOT stays)) RETURNING 1 \
      ) \
      SELECT count(*) FROM gone";
 

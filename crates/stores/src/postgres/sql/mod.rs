@@ -2,7 +2,9 @@
 //!
 //! Names are qualified everywhere, so that no search path matters. The relay's statements run with
 //! plans that do not depend on statistics: the outbox is empty at one moment and has a million rows
-//! at the next, long before it is analysed.
+//! at the next, long before it is analysed. So rows are reached by LATERAL subqueries that are not
+//! flattened (LIMIT, OFFSET 0) or by `seq = ANY (array)`, never by a join that could be turned round,
+//! nor with a condition that another index would answer (hence `held IS NOT FALSE`).
 
 use std::time::Duration;
 

@@ -17,7 +17,7 @@ pub(in crate::postgres) const SETTLE_PUBLISHED: &str = concat!(
     stuck_rows!(" AND b.seq <> ALL ($1)", "1"),
     "), promoted AS ( \
         UPDATE sendoff.outbox o SET held = false, retry_at = now() \
-          FROM lowest WHERE o.seq = lowest.seq AND o.held \
+         WHERE o.seq = ANY (ARRAY(SELECT seq FROM lowest)) AND o.held IS NOT FALSE \
      ) \
      SELECT (SELECT count(*) FROM gone), ARRAY( \
         SELECT a.n FROM sendoff.lane l \
@@ -58,7 +58,8 @@ pub(in crate::postgres) const SETTLE: &str = "WITH fence AS MATERIALIZED ( \
                held = o.held AND NOT v.set_aside, \
                attempts = o.attempts + CASE WHEN v.counts THEN 1 ELSE 0 END, \
                last_error = v.error \
-          FROM verdict v WHERE o.seq = v.seq AND o.quarantined_at IS NULL \
+          FROM verdict v \
+         WHERE o.seq = ANY ($5) AND o.seq = v.seq AND o.quarantined_at IS NULL \
      ) \
      SELECT (SELECT count(*) FROM gone), ARRAY(SELECT n FROM ours)";
 
@@ -74,7 +75,7 @@ macro_rules! ours {
 /// Marks rows that a look found to be blocked, where they still are. $1 the relay, $2 seqs, $3
 /// lanes, $4 epochs.
 pub(in crate::postgres) const HOLD: &str = concat!(
-    "UPDATE sendoff.outbox AS h SET held = true FROM ( \
+    "UPDATE sendoff.outbox AS h SET held = true WHERE h.seq = ANY (ARRAY( \
         SELECT o.seq FROM ",
     ours!(),
     " CROSS JOIN LATERAL (SELECT * FROM sendoff.outbox o WHERE o.seq = v.seq OFFSET 0) AS o \
@@ -83,7 +84,7 @@ pub(in crate::postgres) const HOLD: &str = concat!(
         "CASE WHEN o.due_at IS NOT NULL AND o.retry_at IS NULL \
                       THEN 9223372036854775807 ELSE o.seq END"
     ),
-    ") AS f WHERE h.seq = f.seq",
+    "))",
 );
 
 /// Marks the ready rows that come after failed rows of their key. The parameters of [`HOLD`], and $5
@@ -97,16 +98,18 @@ pub(in crate::postgres) const HOLD_FOLLOWERS: &str = concat!(
          WHERE b.key IS NOT NULL AND ",
     blocks!("b"),
     "), follower AS MATERIALIZED ( \
-        SELECT DISTINCT o.seq \
+        SELECT o.seq \
           FROM (SELECT lane, min(seq) AS first FROM failed GROUP BY lane) AS l \
          CROSS JOIN LATERAL ( \
             SELECT o.seq, o.key FROM sendoff.outbox o \
              WHERE o.lane = l.lane AND o.seq > l.first AND ",
     is_ready!("o"),
+    // First one probe of a hash table for each row; the few that pass are compared.
     " ORDER BY o.seq LIMIT $5::bigint) AS o \
-          JOIN failed f ON f.lane = l.lane AND f.key = o.key AND f.seq < o.seq \
+         WHERE (o.key NOT IN (SELECT f.key FROM failed f)) IS FALSE \
+           AND EXISTS (SELECT 1 FROM failed f WHERE f.key = o.key AND f.seq < o.seq) \
      ) \
-     UPDATE sendoff.outbox o SET held = true FROM follower f WHERE o.seq = f.seq",
+     UPDATE sendoff.outbox o SET held = true WHERE o.seq = ANY (ARRAY(SELECT seq FROM follower))",
 );
 
 /// Lets go the held rows of keys whose blocker was published, and pulls the lanes' floors down to
@@ -133,8 +136,10 @@ pub(in crate::postgres) const RELEASE: &str = concat!(
          WHERE l.lane = p.lane AND l.floor > p.seq \
      ), released AS ( \
         UPDATE sendoff.outbox o \
-           SET held = false, retry_at = CASE WHEN f.too_many THEN now() ELSE o.retry_at END \
-          FROM free f WHERE o.seq = f.seq AND (f.n = 1 OR NOT f.too_many) RETURNING 1 \
+           SET held = false, \
+               retry_at = CASE WHEN o.seq = ANY (ARRAY(SELECT seq FROM free WHERE too_many AND n = 1)) \
+                               THEN now() ELSE o.retry_at END \
+         WHERE o.seq = ANY (ARRAY(SELECT seq FROM free WHERE n = 1 OR NOT too_many)) RETURNING 1 \
      ) \
      SELECT count(*) FROM released",
 );
@@ -148,5 +153,5 @@ pub(in crate::postgres) const PROMOTE: &str = concat!(
      ), lowest AS MATERIALIZED (",
     stuck_rows!("", "1"),
     ") UPDATE sendoff.outbox o SET held = false, retry_at = now() \
-         FROM lowest WHERE o.seq = lowest.seq AND o.held",
+      WHERE o.seq = ANY (ARRAY(SELECT seq FROM lowest)) AND o.held IS NOT FALSE",
 );
