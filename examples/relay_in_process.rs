@@ -11,18 +11,10 @@ use tokio::sync::oneshot;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
-    let (shop, arrived) = (
-        folder.path().join("shop.db"),
-        folder.path().join("arrived.jsonl"),
-    );
+    let (shop, arrived) = (folder.path().join("shop.db"), folder.path().join("arrived.jsonl"));
 
-    let store = Arc::new(SqliteStore::open(
-        &shop,
-        SqliteOptions {
-            create: true,
-            ..Default::default()
-        },
-    )?);
+    let store =
+        Arc::new(SqliteStore::open(&shop, SqliteOptions { create: true, ..Default::default() })?);
     store.migrate().await?;
 
     let wake = Wake::new();
@@ -40,11 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     database.execute_batch("PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000;")?;
     let outbox = Outbox::new("shop");
     for state in ["placed", "packed", "shipped"] {
-        let message = outbox
-            .message("orders.moved")
-            .key("order-1")
-            .body(state)
-            .build()?;
+        let message = outbox.message("orders.moved").key("order-1").body(state).build()?;
         let transaction = database.transaction()?;
         outbox.send_blocking(&transaction, &message)?;
         // Commits, then wakes the relay: it need not wait for its poll.

@@ -11,17 +11,10 @@ fn place_order(
     customer: &str,
     item: &str,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let message = outbox
-        .message("orders.placed")
-        .key(customer)
-        .body(item.to_owned())
-        .build()?;
+    let message = outbox.message("orders.placed").key(customer).body(item.to_owned()).build()?;
 
     let transaction = database.transaction()?;
-    transaction.execute(
-        "INSERT INTO orders (customer, item) VALUES (?1, ?2)",
-        (customer, item),
-    )?;
+    transaction.execute("INSERT INTO orders (customer, item) VALUES (?1, ?2)", (customer, item))?;
     outbox.send_blocking(&transaction, &message)?;
     if item == "a dragon" {
         // Returning drops the transaction, which rolls it back: no order and no message.
@@ -37,13 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = folder.path().join("shop.db");
 
     // Once, as `sendoff migrate` does it: the outbox's tables in the shop's own file.
-    let store = SqliteStore::open(
-        &path,
-        SqliteOptions {
-            create: true,
-            ..Default::default()
-        },
-    )?;
+    let store = SqliteStore::open(&path, SqliteOptions { create: true, ..Default::default() })?;
     store.migrate().await?;
 
     let mut database = rusqlite::Connection::open(&path)?;
@@ -59,9 +46,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     let orders: u64 = database.query_row("SELECT count(*) FROM orders", [], |row| row.get(0))?;
-    println!(
-        "orders: {orders}, messages waiting: {}",
-        store.stats().await?.pending
-    );
+    println!("orders: {orders}, messages waiting: {}", store.stats().await?.pending);
     Ok(())
 }

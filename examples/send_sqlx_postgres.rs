@@ -42,24 +42,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let outbox = Outbox::new("shop");
     for (customer, item) in [("ada", "a tent"), ("bob", "a dragon")] {
-        let message = outbox
-            .message("orders.placed")
-            .key(customer)
-            .body(item)
-            .build()?;
+        let message = outbox.message("orders.placed").key(customer).body(item).build()?;
         match place_order(&pool, &outbox, &message, item).await {
             Ok(()) => println!("{customer} orders {item}: committed"),
             Err(error) => println!("{customer} orders {item}: rolled back, {error}"),
         }
         let found = store.find(message.id(), Some("shop")).await?;
-        println!(
-            "  its message: {}",
-            if found.is_empty() {
-                "never sent"
-            } else {
-                "waiting"
-            }
-        );
+        println!("  its message: {}", if found.is_empty() { "never sent" } else { "waiting" });
     }
     pool.close().await;
     Ok(())

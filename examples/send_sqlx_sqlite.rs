@@ -12,11 +12,7 @@ async fn place_order(
     customer: &str,
     item: &str,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let message = outbox
-        .message("orders.placed")
-        .key(customer)
-        .body(item.to_owned())
-        .build()?;
+    let message = outbox.message("orders.placed").key(customer).body(item.to_owned()).build()?;
 
     let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await?;
     sqlx::query("INSERT INTO orders (customer, item) VALUES (?1, ?2)")
@@ -39,23 +35,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("shop.db");
 
-    let store = SqliteStore::open(
-        &path,
-        SqliteOptions {
-            create: true,
-            ..Default::default()
-        },
-    )?;
+    let store = SqliteStore::open(&path, SqliteOptions { create: true, ..Default::default() })?;
     store.migrate().await?;
 
     // sqlx's own default is NORMAL in WAL mode only where one asks for it; say it all the same.
-    let options = SqliteConnectOptions::new()
-        .filename(&path)
-        .synchronous(SqliteSynchronous::Full);
+    let options = SqliteConnectOptions::new().filename(&path).synchronous(SqliteSynchronous::Full);
     let pool = sqlx::SqlitePool::connect_with(options).await?;
-    sqlx::query("CREATE TABLE orders (customer TEXT, item TEXT)")
-        .execute(&pool)
-        .await?;
+    sqlx::query("CREATE TABLE orders (customer TEXT, item TEXT)").execute(&pool).await?;
 
     let outbox = Outbox::new("shop");
     place_order(&pool, &outbox, "ada", "a tent").await?;
@@ -64,13 +50,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("bob orders a dragon: rolled back, {error}");
     }
 
-    let orders: i64 = sqlx::query_scalar("SELECT count(*) FROM orders")
-        .fetch_one(&pool)
-        .await?;
-    println!(
-        "orders: {orders}, messages waiting: {}",
-        store.stats().await?.pending
-    );
+    let orders: i64 = sqlx::query_scalar("SELECT count(*) FROM orders").fetch_one(&pool).await?;
+    println!("orders: {orders}, messages waiting: {}", store.stats().await?.pending);
     pool.close().await;
     Ok(())
 }

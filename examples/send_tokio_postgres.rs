@@ -15,10 +15,7 @@ async fn place_order(
 ) -> Result<(), tokio_postgres::Error> {
     let mut transaction = client.transaction().await?;
     transaction
-        .execute(
-            "INSERT INTO orders (customer, item) VALUES ('ada', 'a tent')",
-            &[],
-        )
+        .execute("INSERT INTO orders (customer, item) VALUES ('ada', 'a tent')", &[])
         .await?;
     Outbox::new("shop").send(&mut transaction, order).await?;
 
@@ -39,21 +36,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let (mut client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
     tokio::spawn(connection);
-    client
-        .batch_execute("CREATE TABLE IF NOT EXISTS orders (customer text, item text)")
-        .await?;
+    client.batch_execute("CREATE TABLE IF NOT EXISTS orders (customer text, item text)").await?;
 
     let outbox = Outbox::new("shop");
-    let order = outbox
-        .message("orders.placed")
-        .key("ada")
-        .body("a tent")
-        .build()?;
-    let gift = outbox
-        .message("gifts.offered")
-        .key("ada")
-        .body("a mug")
-        .build()?;
+    let order = outbox.message("orders.placed").key("ada").body("a tent").build()?;
+    let gift = outbox.message("gifts.offered").key("ada").body("a mug").build()?;
     place_order(&mut client, &order, &gift).await?;
 
     for (name, message) in [("order", &order), ("gift", &gift)] {
@@ -70,9 +57,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let duplicate = again.is_err_and(|error| {
         error.code() == Some(&tokio_postgres::error::SqlState::UNIQUE_VIOLATION)
     });
-    println!(
-        "the order again: {}",
-        if duplicate { "refused" } else { "sent" }
-    );
+    println!("the order again: {}", if duplicate { "refused" } else { "sent" });
     Ok(())
 }

@@ -12,11 +12,7 @@ fn printed(program: &str, database: Option<&str>) -> String {
     }
     let output = command.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        output.status.success(),
-        "{program}: {}\n{errors}",
-        output.status
-    );
+    assert!(output.status.success(), "{program}: {}\n{errors}", output.status);
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -74,6 +70,17 @@ fn a_relay_inside_a_service_delivers_what_the_service_commits() {
 }
 
 #[test]
+fn a_publisher_of_ones_own_takes_a_repeated_message_once() {
+    assert_eq!(
+        printed(env!("CARGO_BIN_EXE_own_publisher"), None),
+        "settled: 3\n\
+         shop/1: a tent\n\
+         shop/2: a rope\n\
+         shop/3: a lamp\n"
+    );
+}
+
+#[test]
 fn every_example_is_run_here_and_listed_in_the_readme() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let (tests, readme) = (
@@ -85,18 +92,9 @@ fn every_example_is_run_here_and_listed_in_the_readme() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         if let Some(name) = name.strip_suffix(".rs") {
             examples += 1;
-            assert!(
-                tests.contains(&format!("CARGO_BIN_EXE_{name}\"")),
-                "{name} is not run"
-            );
-            assert!(
-                readme.contains(&format!("({name}.rs)")),
-                "{name} is not in README.md"
-            );
+            assert!(tests.contains(&format!("CARGO_BIN_EXE_{name}\"")), "{name} is not run");
+            assert!(readme.contains(&format!("({name}.rs)")), "{name} is not in README.md");
         }
     }
-    assert!(
-        examples >= 5,
-        "the examples are no longer found: {examples}"
-    );
+    assert!(examples >= 6, "the examples are no longer found: {examples}");
 }

@@ -6,9 +6,8 @@ use std::borrow::Cow;
 
 /// Appends a character as the percent-encoded bytes of its UTF-8.
 pub(crate) fn push(text: &mut String, character: char) {
-    const DIGITS: [char; 16] = [
-        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F',
-    ];
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F'];
     let mut utf8 = [0; 4];
     for byte in character.encode_utf8(&mut utf8).bytes() {
         text.push('%');
@@ -52,9 +51,7 @@ pub(crate) fn decode(text: &str) -> Option<Cow<'_, str>> {
 }
 
 fn digit(byte: u8) -> Option<u8> {
-    char::from(byte)
-        .to_digit(16)
-        .and_then(|digit| u8::try_from(digit).ok())
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 #[cfg(test)]

@@ -52,10 +52,9 @@ impl Target {
         };
         match scheme {
             #[cfg(feature = "nats")]
-            "nats" | "tls" => Ok(Self(Kind::Nats {
-                url: url.to_owned(),
-                address: NatsAddress::parse(url)?,
-            })),
+            "nats" | "tls" => {
+                Ok(Self(Kind::Nats { url: url.to_owned(), address: NatsAddress::parse(url)? }))
+            }
             #[cfg(feature = "file")]
             "file" => Ok(Self(Kind::File(FileAddress::parse(url)?))),
             #[cfg(feature = "file")]
@@ -133,10 +132,7 @@ mod tests {
     fn every_scheme_opens_its_publisher() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.jsonl");
-        for url in [
-            format!("file:{}", path.display()),
-            format!("file://{}", path.display()),
-        ] {
+        for url in [format!("file:{}", path.display()), format!("file://{}", path.display())] {
             let publisher = Target::parse(&url).unwrap();
             assert_eq!(publisher.address(), format!("file:{}", path.display()));
         }
@@ -162,10 +158,7 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Invalid, "{url}");
             let text = error.to_string();
             assert!(text.contains(reason), "{url}: {text}");
-            assert!(
-                text.contains("file:out.jsonl") || text.contains("nats://127.0.0.1"),
-                "{text}"
-            );
+            assert!(text.contains("file:out.jsonl") || text.contains("nats://127.0.0.1"), "{text}");
         }
     }
 }

@@ -81,10 +81,7 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::Error {
-            exit: Exit::of(error.kind()),
-            error,
-        }
+        Self::Error { exit: Exit::of(error.kind()), error }
     }
 }
 
@@ -94,8 +91,6 @@ impl From<std::io::Error> for Failure {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             return Self::Closed;
         }
-        Error::new(ErrorKind::Unexpected, "writing to standard output")
-            .caused_by(error)
-            .into()
+        Error::new(ErrorKind::Unexpected, "writing to standard output").caused_by(error).into()
     }
 }

@@ -38,15 +38,10 @@ pub(crate) fn begin(configuration: &Configuration) {
 /// Logs what a relay survived.
 pub(crate) fn report(report: &Report) {
     match report {
-        Report::Quarantined {
-            seq,
-            message,
-            reason,
-            error,
-        } => {
-            let (id, source, topic) = message.as_ref().map_or(("", "", ""), |message| {
-                (message.id(), message.source(), message.topic())
-            });
+        Report::Quarantined { seq, message, reason, error } => {
+            let (id, source, topic) = message
+                .as_ref()
+                .map_or(("", "", ""), |message| (message.id(), message.source(), message.topic()));
             let reason = reason.as_str();
             tracing::error!(
                 seq,
@@ -58,11 +53,7 @@ pub(crate) fn report(report: &Report) {
                 "a message went to quarantine and holds its key; see `sendoff quarantine list`"
             );
         }
-        Report::PublishFailed {
-            seq,
-            message,
-            error,
-        } => tracing::warn!(
+        Report::PublishFailed { seq, message, error } => tracing::warn!(
             seq, id = message.id(), source = message.source(), topic = message.topic(), %error,
             "a publish failed; it will be tried again"
         ),

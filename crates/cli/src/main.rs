@@ -17,6 +17,7 @@ mod target;
 mod terminal;
 mod verbs;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -33,11 +34,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(misread) => return ExitCode::from(misread_code(&misread).code()),
     };
-    let form = if arguments.global.json {
-        Form::Json
-    } else {
-        Form::Text
-    };
+    let form = if arguments.global.json { Form::Json } else { Form::Text };
     let exit = match run(&arguments, form) {
         Ok(exit) => exit,
         Err(failure) => {
@@ -50,21 +47,33 @@ fn main() -> ExitCode {
 
 /// Tells what clap made of a command line that is no command: help and version are answers.
 fn misread_code(misread: &clap::Error) -> Exit {
-    let is_answer = matches!(
-        misread.kind(),
-        Misread::DisplayHelp | Misread::DisplayVersion
-    );
+    let is_answer = matches!(misread.kind(), Misread::DisplayHelp | Misread::DisplayVersion);
     let wants_json = std::env::args_os().any(|argument| argument == "--json");
-    if is_answer || !wants_json {
+    if is_answer {
         // Where nobody reads any more there is nobody to tell.
         let _ = misread.print();
-        return if is_answer { Exit::Done } else { Exit::Usage };
+        return Exit::Done;
     }
-    let text = misread.render().to_string();
+    let text = without_passwords(&misread.render().to_string());
+    if !wants_json {
+        let _ = std::io::stderr().write_all(text.as_bytes());
+        return Exit::Usage;
+    }
     let what = text.trim_start_matches("error: ").split("\n\n").next();
     let error = Error::invalid("reading the command line", what.unwrap_or_default().trim())
         .advice("`sendoff help` has the verbs, `sendoff help VERB` what each takes");
     Form::Json.tell(&Failure::from(error))
+}
+
+/// A text that repeats what was typed, with passwords masked.
+fn without_passwords(text: &str) -> String {
+    std::env::args_os().fold(text.to_owned(), |text, argument| {
+        let argument = argument.to_string_lossy();
+        match secret::masked(&argument) {
+            masked if masked == argument || argument.is_empty() => text,
+            masked => text.replace(argument.as_ref(), &masked),
+        }
+    })
 }
 
 fn run(arguments: &Arguments, form: Form) -> Ending {
@@ -74,10 +83,8 @@ fn run(arguments: &Arguments, form: Form) -> Ending {
     let configuration =
         Configuration::read(arguments.global.config.as_deref(), &arguments.flags())?;
     log::begin(&configuration);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
             Error::new(ErrorKind::Unexpected, "starting the runtime").caused_by(error)
         })?;
     let ending = runtime.block_on(verb(&configuration, &arguments.verb, form));
@@ -96,9 +103,7 @@ async fn verb(configuration: &Configuration, verb: &Verb, form: Form) -> Ending 
         Verb::Status(status) => verbs::status::run(configuration, status, form).await,
         Verb::Show(show) => verbs::show::run(configuration, show, form).await,
         Verb::Quarantine { verb } => verbs::quarantine::run(configuration, verb, form).await,
-        Verb::Config {
-            verb: ConfigVerb::Show(_),
-        } => verbs::config::show(configuration, form),
+        Verb::Config { verb: ConfigVerb::Show(_) } => verbs::config::show(configuration, form),
         Verb::Completions { shell } => verbs::completions::run(*shell),
     }
 }

@@ -98,9 +98,7 @@ pub(crate) fn grouped(number: u64) -> String {
 
 /// A text from outside on one line, fit for a terminal: no control characters.
 pub(crate) fn shown(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// Rows under headings, in columns that line up.

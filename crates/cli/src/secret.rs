@@ -6,11 +6,8 @@
 /// It masks rather too much than too little: whatever stands before the last `@` is credentials,
 /// also in a URL that is malformed.
 pub(crate) fn masked(url: &str) -> String {
-    let start = url
-        .find("://")
-        .map(|at| at + 3)
-        .or_else(|| url.find(':').map(|at| at + 1))
-        .unwrap_or(0);
+    let start =
+        url.find("://").map(|at| at + 3).or_else(|| url.find(':').map(|at| at + 1)).unwrap_or(0);
     let (scheme, rest) = url.split_at(start);
     let mut text = scheme.to_owned();
     match rest.rfind('@') {
@@ -55,15 +52,9 @@ mod tests {
             ("postgres://u:secret@h:5432/d", "postgres://u:***@h:5432/d"),
             ("postgres://u:se/c@ret@h/d", "postgres://u:***@h/d"),
             ("postgres:/u:secret@h/d", "postgres:/u:***@h/d"),
-            (
-                "postgres://h/d?user=u&password=secret&x=1",
-                "postgres://h/d?user=u&password=***&x=1",
-            ),
+            ("postgres://h/d?user=u&password=secret&x=1", "postgres://h/d?user=u&password=***&x=1"),
             ("nats://secret@h:4222/S", "nats://***@h:4222/S"),
-            (
-                "host=h password=secret dbname=d",
-                "host=h password=*** dbname=d",
-            ),
+            ("host=h password=secret dbname=d", "host=h password=*** dbname=d"),
             ("sqlite:shop.db", "sqlite:shop.db"),
         ] {
             assert_eq!(masked(url), shown);

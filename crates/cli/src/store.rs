@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use sendoff::postgres::{PostgresOptions, PostgresStore};
-use sendoff::sqlite::{SqliteOptions, SqliteStore};
+use sendoff::postgres::PostgresStore;
+use sendoff::sqlite::SqliteStore;
 use sendoff::store::{OutboxDesk, OutboxStore, SchemaState};
 use sendoff::{Error, ErrorKind};
 
@@ -46,11 +46,7 @@ impl Store {
         let remedy = remedy(configuration, url);
         match Address::parse(url)? {
             Address::Sqlite(path) => {
-                let options = SqliteOptions {
-                    create,
-                    ..SqliteOptions::default()
-                };
-                let store = SqliteStore::open(&path, options)
+                let store = SqliteStore::open(&path, configuration.sqlite(create)?)
                     .map_err(|error| explained(error, &remedy))
                     .map_err(|error| match error.kind() {
                         ErrorKind::NotFound => Failure::with_exit(Exit::Schema, error),
@@ -59,19 +55,14 @@ impl Store {
                 Ok(Self::of(Arc::new(store), url, remedy))
             }
             Address::Postgres(address) => {
-                let store = PostgresStore::new(&address, PostgresOptions::default())?;
+                let store = PostgresStore::new(&address, configuration.postgres()?)?;
                 Ok(Self::of(Arc::new(store), url, remedy))
             }
         }
     }
 
     fn of<S: OutboxStore + OutboxDesk>(store: Arc<S>, url: &str, remedy: String) -> Self {
-        Self {
-            outbox: store.clone(),
-            desk: store,
-            shown: masked(url),
-            remedy,
-        }
+        Self { outbox: store.clone(), desk: store, shown: masked(url), remedy }
     }
 
     /// An error of this store, with the command that mends it where one does.
@@ -85,11 +76,7 @@ impl Store {
     /// It is missing, older or newer, with the command to run; and those of the database.
     pub(crate) async fn check_schema(&self) -> Result<(), Error> {
         const DOING: &str = "checking the schema";
-        let schema = self
-            .desk
-            .schema()
-            .await
-            .map_err(|error| self.explain(error))?;
+        let schema = self.desk.schema().await.map_err(|error| self.explain(error))?;
         match schema.state {
             SchemaState::Current => Ok(()),
             SchemaState::Missing => {
@@ -101,9 +88,7 @@ impl Store {
                     detail.push_str(&format!("; missing: {}", schema.missing.join(", ")));
                 }
                 Err(self.explain(
-                    Error::new(ErrorKind::SchemaMissing, DOING)
-                        .subject(&self.shown)
-                        .detail(detail),
+                    Error::new(ErrorKind::SchemaMissing, DOING).subject(&self.shown).detail(detail),
                 ))
             }
             SchemaState::TooNew => Err(Error::new(ErrorKind::SchemaTooNew, DOING)
@@ -127,10 +112,7 @@ fn explained(error: Error, remedy: &str) -> Error {
 fn remedy(configuration: &Configuration, url: &str) -> String {
     let mut command = "sendoff".to_owned();
     if let Some((path, true)) = configuration.file() {
-        command.push_str(&format!(
-            " --config {}",
-            quoted(&path.display().to_string())
-        ));
+        command.push_str(&format!(" --config {}", quoted(&path.display().to_string())));
     }
     command.push_str(" migrate");
     if let Origin::Flag(_) = configuration.origin("store") {
@@ -158,9 +140,7 @@ enum Address {
 impl Address {
     fn parse(url: &str) -> Result<Self, Error> {
         let refuse = |detail: &str, advice: &str| {
-            Err(Error::invalid(DOING, detail)
-                .subject(format!("`{}`", masked(url)))
-                .advice(advice))
+            Err(Error::invalid(DOING, detail).subject(format!("`{}`", masked(url))).advice(advice))
         };
         let Some((scheme, rest)) = url.split_once(':') else {
             return refuse("it has no scheme", EXAMPLES);
@@ -243,10 +223,7 @@ mod tests {
             let error = Address::parse(url).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid, "{url}");
             let text = error.to_string();
-            assert!(
-                text.contains("write sqlite:") || text.contains("write postgres:"),
-                "{text}"
-            );
+            assert!(text.contains("write sqlite:") || text.contains("write postgres:"), "{text}");
             assert!(!text.contains("secret"), "{text}");
         }
     }

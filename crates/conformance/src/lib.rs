@@ -3,5 +3,6 @@
 //!
 //! What does not belong here: tests of one store or one publisher only; those live beside it.
 
+pub mod publisher;
 pub mod servers;
 pub mod store;

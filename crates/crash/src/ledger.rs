@@ -1,6 +1,7 @@
 //! The comparison: what committed against what arrived.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -41,6 +42,9 @@ pub struct Findings {
     /// Of these, those whose publish ended without an answer while nothing was struck: the machine
     /// was slower than the publish timeout.
     pub duplicates_after_timeout: u64,
+    /// Of these, those whose lease lapsed while nothing was struck: the machine was slower than the
+    /// lease, and the verdict was fenced.
+    pub duplicates_after_lapse: u64,
     /// Second deliveries that no fault explains.
     pub duplicates_unexplained: u64,
     /// Orders that committed and did not arrive.
@@ -78,6 +82,17 @@ pub struct Explained {
     pub by_fault: HashSet<u128>,
     /// Publishes without an answer.
     pub by_timeout: HashSet<u128>,
+    /// Verdicts that were fenced after the lease was over.
+    pub by_lapse: HashSet<u128>,
+}
+
+/// A message with which something went wrong.
+#[derive(Debug)]
+struct Suspect {
+    id: u128,
+    key: Option<String>,
+    /// The versions of its key that have to do with it.
+    versions: RangeInclusive<i64>,
 }
 
 /// The ledger.
@@ -87,6 +102,7 @@ pub struct Ledger {
     arrived: HashSet<u128>,
     versions: HashMap<String, i64>,
     findings: Findings,
+    suspects: Vec<Suspect>,
 }
 
 impl Ledger {
@@ -104,6 +120,7 @@ impl Ledger {
         for id in ids {
             if !self.arrived.contains(&id) {
                 self.findings.lost += 1;
+                self.suspects.push(Suspect { id, key: None, versions: 0..=0 });
                 self.example(format!("lost: {}", Uuid::from_u128(id)));
             }
         }
@@ -113,6 +130,31 @@ impl Ledger {
     #[must_use]
     pub fn findings(&self) -> &Findings {
         &self.findings
+    }
+
+    /// Messages whose history says how something went wrong, since the last call: a few of them,
+    /// with what else its key had between the overtaken one and the one that overtook it.
+    pub fn take_suspects(&mut self) -> Vec<(u128, String)> {
+        const SUSPECTS_MAX: usize = 4;
+        let mut suspects = std::mem::take(&mut self.suspects);
+        suspects.truncate(SUSPECTS_MAX);
+        let between = |row: &&Committed| {
+            let key = row.order.key.as_ref();
+            suspects.iter().any(|suspect| {
+                suspect.id == row.order.id.as_u128()
+                    || (key.is_some()
+                        && key == suspect.key.as_ref()
+                        && suspect.versions.contains(&row.version))
+            })
+        };
+        self.orders
+            .iter()
+            .filter(|(_, row)| between(row))
+            .map(|(id, row)| {
+                let key = row.order.key.as_deref().unwrap_or("no key");
+                (*id, format!("{key} {}", row.version))
+            })
+            .collect()
     }
 
     fn arrive(&mut self, arrival: &Arrival, explained: &Explained) {
@@ -142,6 +184,8 @@ impl Ledger {
                 *last = row.version;
             } else {
                 let last = *last;
+                let versions = row.version - 2..=last;
+                self.suspects.push(Suspect { id: id.as_u128(), key: Some(key.clone()), versions });
                 self.findings.out_of_order += 1;
                 self.example(format!(
                     "version {} of {key} came after version {last} ({id})",
@@ -157,8 +201,12 @@ impl Ledger {
         } else if explained.by_timeout.contains(&id.as_u128()) {
             self.findings.duplicates_explained += 1;
             self.findings.duplicates_after_timeout += 1;
+        } else if explained.by_lapse.contains(&id.as_u128()) {
+            self.findings.duplicates_explained += 1;
+            self.findings.duplicates_after_lapse += 1;
         } else {
             self.findings.duplicates_unexplained += 1;
+            self.suspects.push(Suspect { id: id.as_u128(), key: None, versions: 0..=0 });
             self.example(format!("a duplicate that no fault explains: {id}"));
         }
     }
@@ -208,12 +256,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_fault_is_found() {
-        let rows = vec![
-            row(1, "a", 1),
-            row(2, "a", 2),
-            row(3, "b", 1),
-            row(4, "b", 2),
-        ];
+        let rows = vec![row(1, "a", 1), row(2, "a", 2), row(3, "b", 1), row(4, "b", 2)];
         let stranger = row(9, "z", 1);
         let mut altered = arrival(&rows[2]);
         altered.body[38] ^= 1;
@@ -228,10 +271,7 @@ mod tests {
             swapped,
             arrival(&stranger),
         ];
-        let explained = Explained {
-            by_fault: [2, 3].into(),
-            ..Explained::default()
-        };
+        let explained = Explained { by_fault: [2, 3].into(), ..Explained::default() };
         let mut ledger = Ledger::default();
         ledger.book(rows, &arrivals, &explained);
         let found = ledger.findings();

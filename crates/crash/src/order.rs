@@ -4,8 +4,8 @@
 //! compared with what was meant and not with a copy of it. A body begins with the order's id, so
 //! that a delivery under another id shows.
 
-use sendoff_core::time::Timestamp;
-use sendoff_core::{Message, Result};
+use sendoff::time::Timestamp;
+use sendoff::{Message, Result};
 use uuid::Uuid;
 
 /// The source of every message.
@@ -68,7 +68,7 @@ impl Order {
     /// The message.
     ///
     /// # Errors
-    /// Those of [`sendoff_core::message::MessageBuilder::build`].
+    /// Those of [`sendoff::message::MessageBuilder::build`].
     pub fn message(&self, topic: &str, due_at: Option<Timestamp>) -> Result<Message> {
         let mut message = Message::builder(SOURCE, topic)
             .id(self.id.to_string())

@@ -31,6 +31,8 @@ pub struct Outcome {
     pub broken: u64,
     /// Verdicts of relays that came too late and were fenced.
     pub fenced: u64,
+    /// Of these, those that were fenced while their relay's lease lasted. Has to be 0.
+    pub fenced_early: u64,
     /// How often everything was drained and compared.
     pub comparisons: u64,
     /// How long it took, in seconds.
@@ -38,6 +40,14 @@ pub struct Outcome {
     /// The comparison.
     #[serde(flatten)]
     pub findings: Findings,
+}
+
+impl Outcome {
+    /// Whether everything is as promised.
+    #[must_use]
+    pub fn kept(&self) -> bool {
+        self.findings.kept() && self.fenced_early == 0
+    }
 }
 
 /// Where the strikes of one fault landed.
@@ -67,10 +77,7 @@ impl fmt::Display for Outcome {
             "{:?} to {:?}, seed {}: {} rounds in {:.0} s ({} strikes landed in nothing and were done again)",
             self.store, self.target, self.seed, self.rounds, self.seconds, self.struck_nothing
         )?;
-        writeln!(
-            f,
-            "\nrounds that landed in a phase (messages that were in it):"
-        )?;
+        writeln!(f, "\nrounds that landed in a phase (messages that were in it):")?;
         write!(f, "  {:<36}{:>7}", "", "rounds")?;
         for phase in Phase::COUNTED {
             write!(f, "{:>16}", phase.as_str())?;
@@ -78,11 +85,7 @@ impl fmt::Display for Outcome {
         writeln!(f)?;
         for (fault, landed) in &self.landed {
             write!(f, "  {:<36}{:>7}", fault.as_str(), landed.rounds)?;
-            let phases = landed
-                .rounds_in_phase
-                .0
-                .iter()
-                .zip(landed.messages_in_phase.0);
+            let phases = landed.rounds_in_phase.0.iter().zip(landed.messages_in_phase.0);
             for (rounds, messages) in phases {
                 write!(f, "{:>16}", format!("{rounds} ({messages})"))?;
             }
@@ -96,19 +99,21 @@ impl fmt::Display for Outcome {
         )?;
         writeln!(
             f,
-            "{} deliveries, {} duplicates explained by a fault ({} of them by a publish timeout), {} verdicts fenced",
-            found.arrived, found.duplicates_explained, found.duplicates_after_timeout, self.fenced
+            "{} deliveries, {} explained duplicates ({} of them by a publish timeout and {} by a lapsed lease on a slow machine), {} verdicts fenced",
+            found.arrived,
+            found.duplicates_explained,
+            found.duplicates_after_timeout,
+            found.duplicates_after_lapse,
+            self.fenced
         )?;
         for (what, count) in [
             ("lost", found.lost),
             ("arrived without a commit", found.never_committed),
             ("out of order within a key", found.out_of_order),
-            (
-                "duplicates that no fault explains",
-                found.duplicates_unexplained,
-            ),
+            ("duplicates that no fault explains", found.duplicates_unexplained),
             ("under a wrong id", found.wrong_id),
             ("altered", found.altered),
+            ("fenced while their lease lasted", self.fenced_early),
         ] {
             writeln!(f, "{count:>8} {what}")?;
         }

@@ -1,17 +1,17 @@
 //! The relay process: the library as a user would put it together, and the wrappers that mark.
 
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendoff_brokers::file::FilePublisher;
-use sendoff_brokers::nats::{NatsOptions, NatsPublisher};
-use sendoff_core::relay::{Backoff, RelaySettings, Tally};
-use sendoff_core::store::OutboxStore;
-use sendoff_core::{Publisher, Relay};
-use sendoff_stores::postgres::{PostgresOptions, PostgresStore};
-use sendoff_stores::sqlite::{SqliteOptions, SqliteStore};
+use sendoff::file::FilePublisher;
+use sendoff::nats::{NatsOptions, NatsPublisher};
+use sendoff::postgres::{PostgresOptions, PostgresStore};
+use sendoff::relay::{Backoff, RelaySettings, Tally};
+use sendoff::sqlite::{SqliteOptions, SqliteStore};
+use sendoff::store::OutboxStore;
+use sendoff::{Publisher, Relay};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failed;
@@ -48,17 +48,11 @@ pub struct RelayArguments {
 pub async fn run(arguments: RelayArguments) -> io::Result<Tally> {
     let mut term = signal(SignalKind::terminate())?;
     let marks = Arc::new(Marks::create(&arguments.marks)?);
-    let store = Arc::new(WatchedStore::new(
-        open_store(&arguments.store)?,
-        marks.clone(),
-    ));
+    let store = Arc::new(WatchedStore::new(open_store(&arguments.store)?, marks.clone()));
     let publisher = Arc::new(WatchedPublisher::new(
         open_publisher(&arguments.to)?,
         marks,
-        Trouble {
-            fails_one_in: arguments.fails_one_in,
-            healed: arguments.healed,
-        },
+        Trouble { fails_one_in: arguments.fails_one_in, healed: arguments.healed },
     ));
     let lease = Duration::from_millis(arguments.lease_ms);
     let relay = Relay::builder(store, publisher)
@@ -66,10 +60,7 @@ pub async fn run(arguments: RelayArguments) -> io::Result<Tally> {
             lease,
             publish_timeout: lease.mul_f64(0.6),
             poll: Duration::from_millis(25),
-            backoff: Backoff {
-                first: Duration::from_millis(20),
-                max: Duration::from_millis(300),
-            },
+            backoff: Backoff { first: Duration::from_millis(20), max: Duration::from_millis(300) },
             ..RelaySettings::default()
         })
         .report(|report| eprintln!("{report:?}"))
@@ -109,7 +100,7 @@ fn open_store(url: &str) -> io::Result<Arc<dyn OutboxStore>> {
 fn open_publisher(url: &str) -> io::Result<Arc<dyn Publisher>> {
     let doing = "opening the publisher";
     if let Some(path) = url.strip_prefix("file:") {
-        let publisher = FilePublisher::open(path.as_ref());
+        let publisher = FilePublisher::open(Path::new(path));
         return Ok(Arc::new(publisher.map_err(|error| failed(doing, error))?));
     }
     let publisher = NatsPublisher::new(url, NatsOptions::default());

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::failed;
-use crate::marks::{Counts, Log};
+use crate::marks::{Counts, Log, Mark, history};
 
 /// How to start a relay.
 #[derive(Debug)]
@@ -33,6 +33,7 @@ pub struct RelayProcess {
     pub log: Log,
     child: Child,
     words: PathBuf,
+    marks: PathBuf,
 }
 
 impl Relays {
@@ -68,12 +69,7 @@ impl Relays {
             .stderr(File::create(&words)?)
             .spawn()
             .map_err(|error| failed("starting a relay process", error))?;
-        self.live.push(RelayProcess {
-            number,
-            log: Log::new(&marks),
-            child,
-            words,
-        });
+        self.live.push(RelayProcess { number, log: Log::new(&marks), child, words, marks });
         Ok(())
     }
 
@@ -106,10 +102,22 @@ impl Relays {
 
     /// Every log since the last comparison, with its relay's number.
     pub fn logs(&mut self) -> impl Iterator<Item = (usize, &mut Log)> {
-        self.live
-            .iter_mut()
-            .chain(&mut self.dead)
-            .map(|relay| (relay.number, &mut relay.log))
+        self.live.iter_mut().chain(&mut self.dead).map(|relay| (relay.number, &mut relay.log))
+    }
+
+    /// What every relay since the last comparison marked of these messages, in the order of time:
+    /// when, which relay, what.
+    ///
+    /// # Errors
+    /// Those of the marks' files.
+    pub fn history(&self, of: impl Fn(u128) -> bool) -> io::Result<Vec<(usize, Mark)>> {
+        let mut marks = Vec::new();
+        for relay in self.live.iter().chain(&self.dead) {
+            let own = history(&relay.marks, &of)?;
+            marks.extend(own.into_iter().map(|mark| (relay.number, mark)));
+        }
+        marks.sort_by_key(|(_, mark)| mark.at);
+        Ok(marks)
     }
 
     /// A comparison is over: forgets what is not needed any more.

@@ -139,10 +139,18 @@ fn wait_for(
         } else {
             relays.counts(u64::MAX)?
         };
-        if counts.of(wanted) > 0 || (counts.any() && begun.elapsed() > WANTED_MAX) {
+        let waited = begun.elapsed();
+        let good_enough = match wanted {
+            _ if waited > 4 * WANTED_MAX => counts.any(),
+            Phase::Read => counts.any(),
+            _ => waited > WANTED_MAX && counts.any_sent(),
+        };
+        if counts.of(wanted) > 0 || good_enough {
+            // Not always at the first moment: a relay that has just begun has one in flight.
+            std::thread::sleep(Duration::from_micros(random.u64(0..8_000)));
             return Ok(at);
         }
-        if begun.elapsed() > IDLE_MAX {
+        if waited > IDLE_MAX {
             relays.check_alive()?;
             let words: Vec<String> = relays.live.iter().map(|r| r.last_words()).collect();
             return Err(io::Error::other(format!(
@@ -182,13 +190,7 @@ fn freeze_relay(
     let counts = relay.log.counts(from)?;
     std::thread::sleep(lease.mul_f64(1.1 + 0.5 * random.f64()));
     relay.signal(Signal::CONT)?;
-    Ok(Strike {
-        fault: Fault::FreezeRelay,
-        relay: Some(relay.number),
-        from,
-        to: now(),
-        counts,
-    })
+    Ok(Strike { fault: Fault::FreezeRelay, relay: Some(relay.number), from, to: now(), counts })
 }
 
 fn strike_all(

@@ -1,11 +1,12 @@
 //! A whole run: stretches of rounds with one, two or four relays, each drained and compared.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sendoff_core::store::{Stats, Which};
+use sendoff::store::{Stats, Which};
 
 use crate::failed;
 use crate::ground::{Ground, StoreKind, TargetKind};
@@ -51,6 +52,9 @@ pub struct Settings {
     /// How long draining may take, in seconds.
     #[arg(long, default_value_t = 60)]
     pub patience: u64,
+    /// Tells each round.
+    #[arg(long, short)]
+    pub verbose: bool,
 }
 
 /// A run under way.
@@ -61,6 +65,7 @@ struct Run<'a> {
     ledger: Ledger,
     random: fastrand::Rng,
     strikes: Vec<Strike>,
+    began: Instant,
     outcome: Outcome,
 }
 
@@ -73,17 +78,14 @@ const WRITERS: u32 = 4;
 /// What the comparison finds is no error here but in the [`Outcome`].
 pub fn run(settings: &Settings, program: &Path, say: impl Fn(&str)) -> io::Result<Outcome> {
     if settings.to == TargetKind::File && settings.relays.iter().any(|count| *count != 1) {
-        return Err(io::Error::other(
-            "a file has one writer: give --relays 1 with --to file",
-        ));
+        return Err(io::Error::other("a file has one writer: give --relays 1 with --to file"));
     }
-    let begun = Instant::now();
     let seed = settings.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
     say(&format!("seed {seed}"));
     let mut run = Run::new(settings, program, seed)?;
     let stretches = stretches(settings);
     for (relays, rounds) in stretches {
-        run.stretch(relays, rounds)?;
+        run.stretch(relays, rounds, &say)?;
         let found = run.ledger.findings();
         say(&format!(
             "{} of {} rounds, {relays} relay(s): {} committed, {} arrived, {} lost, {} out of order, {} duplicates ({} unexplained)",
@@ -98,7 +100,7 @@ pub fn run(settings: &Settings, program: &Path, say: impl Fn(&str)) -> io::Resul
         ));
     }
     run.outcome.findings = run.ledger.findings().clone();
-    run.outcome.seconds = begun.elapsed().as_secs_f64();
+    run.outcome.seconds = run.began.elapsed().as_secs_f64();
     Ok(run.outcome)
 }
 
@@ -128,10 +130,8 @@ impl<'a> Run<'a> {
             ("--healed", healed(&ground)),
             ("--lease-ms", settings.lease_ms.to_string()),
         ];
-        let arguments = arguments
-            .into_iter()
-            .flat_map(|(name, value)| [name.to_owned(), value])
-            .collect();
+        let arguments =
+            arguments.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect();
         let relays = Relays::new(program, arguments, &ground.folder());
         Ok(Self {
             settings,
@@ -140,6 +140,7 @@ impl<'a> Run<'a> {
             ledger: Ledger::default(),
             random: fastrand::Rng::with_seed(seed),
             strikes: Vec::new(),
+            began: Instant::now(),
             outcome: Outcome {
                 seed,
                 store: settings.store,
@@ -150,6 +151,7 @@ impl<'a> Run<'a> {
                 rolled_back: 0,
                 broken: 0,
                 fenced: 0,
+                fenced_early: 0,
                 comparisons: 0,
                 seconds: 0.0,
                 findings: Default::default(),
@@ -157,7 +159,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn stretch(&mut self, relays: usize, rounds: u64) -> io::Result<()> {
+    fn stretch(&mut self, relays: usize, rounds: u64, say: &impl Fn(&str)) -> io::Result<()> {
         for _ in 0..relays {
             self.relays.start()?;
         }
@@ -167,14 +169,13 @@ impl<'a> Run<'a> {
         while counted < rounds {
             let fault = Fault::pick(&mut self.random, self.settings.store, self.settings.to);
             let lease = Duration::from_millis(self.settings.lease_ms);
-            let strike = strike(
-                fault,
-                &mut self.ground,
-                &mut self.relays,
-                lease,
-                &mut self.random,
-            )?;
+            let strike =
+                strike(fault, &mut self.ground, &mut self.relays, lease, &mut self.random)?;
             self.strikes.push(strike);
+            if self.settings.verbose {
+                let at = self.began.elapsed().as_secs_f64();
+                say(&format!("{at:.2} s: {}: {}", fault.as_str(), strike.counts));
+            }
             if strike.counts.any() {
                 counted += 1;
                 self.outcome.rounds += 1;
@@ -188,7 +189,7 @@ impl<'a> Run<'a> {
         self.outcome.broken += wrote.broken;
         self.drain()?;
         self.relays.stop_all()?;
-        self.compare()
+        self.compare(say)
     }
 
     /// Heals the poison, requeues it, and waits until nothing is left in the store.
@@ -202,7 +203,7 @@ impl<'a> Run<'a> {
                 if stats.quarantined > 0 {
                     desk.requeue(&Which::All).await?;
                 }
-                Ok::<Stats, sendoff_core::Error>(stats)
+                Ok::<Stats, sendoff::Error>(stats)
             });
             self.relays.check_alive()?;
             match stats {
@@ -212,10 +213,7 @@ impl<'a> Run<'a> {
                         self.relays.live.iter().map(|r| r.last_words()).collect();
                     return Err(failed(
                         "draining",
-                        format!(
-                            "this is left: {left:?}; the relays said: {}",
-                            words.join(" || ")
-                        ),
+                        format!("this is left: {left:?}; the relays said: {}", words.join(" || ")),
                     ));
                 }
                 _ => std::thread::sleep(Duration::from_millis(20)),
@@ -224,15 +222,42 @@ impl<'a> Run<'a> {
         fs::remove_file(healed(&self.ground))
     }
 
-    fn compare(&mut self) -> io::Result<()> {
+    fn compare(&mut self, say: &impl Fn(&str)) -> io::Result<()> {
         let explained = self.explain()?;
         let orders = self.ground.committed()?;
         let arrivals = self.ground.arrived()?;
         self.ledger.book(orders, &arrivals, &explained);
-        self.outcome.fenced += self.relays.logs().map(|(_, log)| log.fenced()).sum::<u64>();
+        self.tell_suspects(say)?;
+        for (_, log) in self.relays.logs() {
+            self.outcome.fenced += log.fenced();
+            self.outcome.fenced_early += log.fenced_early();
+        }
         self.outcome.comparisons += 1;
         self.relays.forget();
         self.strikes.clear();
+        Ok(())
+    }
+
+    /// Tells what became of the messages with which something went wrong, beside the strikes.
+    fn tell_suspects(&mut self, say: &impl Fn(&str)) -> io::Result<()> {
+        let suspects = self.ledger.take_suspects();
+        if suspects.is_empty() {
+            return Ok(());
+        }
+        let mut lines: Vec<(u64, String)> = self.strikes.iter().flat_map(told).collect();
+        for relay in self.relays.live.iter().chain(&self.relays.dead) {
+            say(&format!("relay {} said: {}", relay.number, relay.last_words()));
+        }
+        let names: HashMap<u128, String> = suspects.into_iter().collect();
+        for (relay, mark) in self.relays.history(|id| names.contains_key(&id))? {
+            let name = names.get(&mark.id).map(String::as_str).unwrap_or_default();
+            let phase = mark.phase.as_str();
+            lines.push((mark.at, format!("relay {relay}: row {}, {name}: {phase}", mark.seq)));
+        }
+        lines.sort();
+        for (at, line) in lines {
+            say(&format!("{:>16.3} ms  {line}", at as f64 / 1e6));
+        }
         Ok(())
     }
 
@@ -251,11 +276,24 @@ impl<'a> Run<'a> {
                     explained.by_fault.insert(span.id);
                 } else if span.unknown {
                     explained.by_timeout.insert(span.id);
+                } else if span.fenced {
+                    explained.by_lapse.insert(span.id);
                 }
             }
         }
         Ok(explained)
     }
+}
+
+/// A strike's beginning and end, for a history.
+fn told(strike: &Strike) -> Vec<(u64, String)> {
+    let name = strike.fault.as_str();
+    let of = strike.relay.map(|relay| format!(" {relay}")).unwrap_or_default();
+    let mut lines = vec![(strike.from, format!("{name}{of}"))];
+    if strike.to != u64::MAX {
+        lines.push((strike.to, format!("{name}{of} is over")));
+    }
+    lines
 }
 
 /// The file that ends the poison.

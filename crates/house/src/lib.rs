@@ -34,9 +34,7 @@ impl Tree {
     /// # Errors
     /// Those of reading a folder or a file.
     pub fn read() -> std::io::Result<Self> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../..")
-            .canonicalize()?;
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
         let mut files = Vec::new();
         read_folder(&root, &root, &mut files)?;
         files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -45,9 +43,7 @@ impl Tree {
 
     /// The files whose path ends with `ending`.
     pub fn ending<'a>(&'a self, ending: &'a str) -> impl Iterator<Item = &'a File> {
-        self.files
-            .iter()
-            .filter(move |file| file.path.ends_with(ending))
+        self.files.iter().filter(move |file| file.path.ends_with(ending))
     }
 
     /// All files.
@@ -58,10 +54,7 @@ impl Tree {
     /// The text of the file at `path`, or nothing where there is none.
     #[must_use]
     pub fn text(&self, path: &str) -> Option<&str> {
-        self.files
-            .iter()
-            .find(|file| file.path == path)
-            .map(|file| file.text.as_str())
+        self.files.iter().find(|file| file.path == path).map(|file| file.text.as_str())
     }
 
     /// Whether a file or folder is at `path`.
@@ -90,10 +83,7 @@ fn read_folder(root: &Path, folder: &Path, files: &mut Vec<File>) -> std::io::Re
             && let Ok(text) = String::from_utf8(std::fs::read(&path)?)
         {
             let path = path.strip_prefix(root).unwrap_or(&path);
-            files.push(File {
-                path: path.to_string_lossy().into_owned(),
-                text,
-            });
+            files.push(File { path: path.to_string_lossy().into_owned(), text });
         }
     }
     Ok(())
@@ -106,11 +96,7 @@ pub struct Faults(Vec<String>);
 impl Faults {
     /// Adds a fault in `path`, at `line` (from 1; 0 for the file as a whole).
     pub fn add(&mut self, path: &str, line: usize, what: impl AsRef<str>) {
-        let place = if line == 0 {
-            path.to_owned()
-        } else {
-            format!("{path}:{line}")
-        };
+        let place = if line == 0 { path.to_owned() } else { format!("{path}:{line}") };
         self.0.push(format!("{place}: {}", what.as_ref()));
     }
 

@@ -19,15 +19,11 @@ impl FileAddress {
             Error::invalid("reading a file URL", format!("{url:?} {reason}"))
                 .advice("examples: file:out.jsonl, file:/var/out.jsonl")
         };
-        let rest = url
-            .strip_prefix("file:")
-            .ok_or_else(|| refused("does not begin with file:"))?;
+        let rest = url.strip_prefix("file:").ok_or_else(|| refused("does not begin with file:"))?;
         let path = match rest.strip_prefix("//") {
             Some(absolute) if absolute.starts_with('/') => absolute,
             Some(_) => {
-                return Err(refused(
-                    "names a host: write one slash or three before a path",
-                ));
+                return Err(refused("names a host: write one slash or three before a path"));
             }
             None => rest,
         };

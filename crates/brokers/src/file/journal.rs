@@ -37,19 +37,12 @@ impl Journal {
     /// regular file; else by what the system says.
     pub(crate) fn open(address: FileAddress) -> Result<Self> {
         let open = Open::at(&address)?;
-        Ok(Self {
-            address,
-            open: Some(open),
-            sync: File::sync_data,
-        })
+        Ok(Self { address, open: Some(open), sync: File::sync_data })
     }
 
     /// The open file and its length, at the path as it is now.
     fn ready(&mut self) -> Result<(&mut File, u64)> {
-        let rotated = self
-            .open
-            .as_ref()
-            .is_some_and(|open| !open.is_at(self.path()));
+        let rotated = self.open.as_ref().is_some_and(|open| !open.is_at(self.path()));
         if rotated {
             // Everything in it was synced; closing it gives up its lock.
             self.open = None;
@@ -58,11 +51,7 @@ impl Journal {
             Some(open) => open,
             None => Open::at(&self.address)?,
         };
-        let length = open
-            .file
-            .metadata()
-            .map_err(|error| refused(&self.address, error))?
-            .len();
+        let length = open.file.metadata().map_err(|error| refused(&self.address, error))?.len();
         Ok((&mut self.open.insert(open).file, length))
     }
 
@@ -74,9 +63,8 @@ impl Journal {
 impl Sink for Journal {
     fn commit(&mut self, lines: &[u8]) -> Result<(), PublishError> {
         let (address, sync) = (self.address.clone(), self.sync);
-        let (file, length_before) = self
-            .ready()
-            .map_err(|error| PublishError::unreachable(error.to_string()))?;
+        let (file, length_before) =
+            self.ready().map_err(|error| PublishError::unreachable(error.to_string()))?;
         if let Err(error) = file.write_all(lines) {
             let cut = file.set_len(length_before);
             let because = reason(&error);
@@ -125,10 +113,7 @@ impl Open {
                     .advice("give the path of a file, or use stdout:"));
             }
             take_lock(&file, address)?;
-            let mut open = Self {
-                file,
-                identity: (metadata.dev(), metadata.ino()),
-            };
+            let mut open = Self { file, identity: (metadata.dev(), metadata.ino()) };
             // Locked, but is it still the file at the path?
             if open.is_at(path) {
                 open.mend(address)?;
@@ -205,10 +190,9 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 fn refused(address: &FileAddress, error: io::Error) -> Error {
     let (kind, advice) = match error.kind() {
         IoKind::NotFound => (ErrorKind::NotFound, Some("create the folder first")),
-        IoKind::PermissionDenied => (
-            ErrorKind::Denied,
-            Some("let this user write to the file and its folder"),
-        ),
+        IoKind::PermissionDenied => {
+            (ErrorKind::Denied, Some("let this user write to the file and its folder"))
+        }
         IoKind::IsADirectory => (ErrorKind::Invalid, Some("give the path of a file")),
         IoKind::ReadOnlyFilesystem => (ErrorKind::ReadOnly, Some("write to another file system")),
         _ if is_full(&error) => (ErrorKind::DiskFull, None),
@@ -222,10 +206,7 @@ fn refused(address: &FileAddress, error: io::Error) -> Error {
 }
 
 fn is_full(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        IoKind::StorageFull | IoKind::QuotaExceeded | IoKind::FileTooLarge
-    )
+    matches!(error.kind(), IoKind::StorageFull | IoKind::QuotaExceeded | IoKind::FileTooLarge)
 }
 
 fn reason(error: &io::Error) -> String {
@@ -315,12 +296,7 @@ mod tests {
         let path = folder.path().join("out.jsonl");
         let mut journal = open(&path).unwrap();
         journal.commit(b"one\n").unwrap();
-        File::options()
-            .write(true)
-            .open(&path)
-            .unwrap()
-            .set_len(0)
-            .unwrap();
+        File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
         journal.commit(b"two\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "two\n");
     }
@@ -345,16 +321,8 @@ mod tests {
     fn what_cannot_be_opened_says_why_and_what_to_do() {
         let folder = tempfile::tempdir().unwrap();
         for (path, kind, advice) in [
-            (
-                folder.path().join("no/out.jsonl"),
-                ErrorKind::NotFound,
-                "create the folder",
-            ),
-            (
-                folder.path().to_owned(),
-                ErrorKind::Invalid,
-                "give the path of a file",
-            ),
+            (folder.path().join("no/out.jsonl"), ErrorKind::NotFound, "create the folder"),
+            (folder.path().to_owned(), ErrorKind::Invalid, "give the path of a file"),
             ("/dev/null".into(), ErrorKind::Invalid, "not a regular file"),
         ] {
             let error = open(&path).expect_err("refused");

@@ -45,9 +45,7 @@ pub(crate) fn write_line(message: &Message, lines: &mut Vec<u8>) -> serde_json::
         key: message.key(),
         headers: HeadersOf(message),
         body,
-        body_base64: body
-            .is_none()
-            .then(|| BASE64_STANDARD.encode(message.body())),
+        body_base64: body.is_none().then(|| BASE64_STANDARD.encode(message.body())),
         due_at: message.due_at(),
     };
     serde_json::to_writer(&mut *lines, &written)?;

@@ -52,18 +52,9 @@ mod tests {
         let line = "3: FLOCK  ADVISORY  WRITE 4242 fe:01:131072 0 EOF";
         assert_eq!(holder_in(line, 131_072), Some(4242));
         assert_eq!(holder_in(line, 131_073), None);
-        assert_eq!(
-            holder_in("3: -> FLOCK ADVISORY WRITE 9 fe:01:131072 0 EOF", 131_072),
-            None
-        );
-        assert_eq!(
-            holder_in("1: POSIX  ADVISORY  WRITE 9 fe:01:131072 0 EOF", 131_072),
-            None
-        );
-        assert_eq!(
-            holder_in("1: FLOCK  ADVISORY  WRITE -1 fe:01:131072 0 EOF", 131_072),
-            None
-        );
+        assert_eq!(holder_in("3: -> FLOCK ADVISORY WRITE 9 fe:01:131072 0 EOF", 131_072), None);
+        assert_eq!(holder_in("1: POSIX  ADVISORY  WRITE 9 fe:01:131072 0 EOF", 131_072), None);
+        assert_eq!(holder_in("1: FLOCK  ADVISORY  WRITE -1 fe:01:131072 0 EOF", 131_072), None);
         assert_eq!(holder_in("", 1), None);
     }
 }

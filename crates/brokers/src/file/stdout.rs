@@ -41,18 +41,15 @@ struct Stdout;
 impl Sink for Stdout {
     fn commit(&mut self, lines: &[u8]) -> Result<(), PublishError> {
         let mut stdout = io::stdout().lock();
-        stdout
-            .write_all(lines)
-            .and_then(|()| stdout.flush())
-            .map_err(|error| match error.kind() {
-                IoKind::BrokenPipe => PublishError::unreachable(
-                    "nobody reads standard output any more (broken pipe): start again with a reader",
-                ),
-                _ => PublishError::new(
-                    PublishClass::Lost,
-                    format!("cannot write to standard output: {error}"),
-                ),
-            })
+        stdout.write_all(lines).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
+            IoKind::BrokenPipe => PublishError::unreachable(
+                "nobody reads standard output any more (broken pipe): start again with a reader",
+            ),
+            _ => PublishError::new(
+                PublishClass::Lost,
+                format!("cannot write to standard output: {error}"),
+            ),
+        })
     }
 }
 

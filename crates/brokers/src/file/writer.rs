@@ -54,17 +54,12 @@ impl Writer {
         let shared = Arc::new(Shared::default());
         let (alive, gone) = watch::channel(());
         let worker = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("sendoff-lines".to_owned())
-            .spawn(move || {
+        let thread =
+            std::thread::Builder::new().name("sendoff-lines".to_owned()).spawn(move || {
                 work(&worker, sink);
                 drop(alive);
             })?;
-        Ok(Self {
-            shared,
-            thread: Mutex::new(Some(thread)),
-            gone,
-        })
+        Ok(Self { shared, thread: Mutex::new(Some(thread)), gone })
     }
 
     /// Writes a line together with whatever else waits.
@@ -84,10 +79,7 @@ impl Writer {
         }
         self.shared.news.notify_one();
         answered.await.unwrap_or_else(|_| {
-            Err(PublishError::new(
-                PublishClass::Lost,
-                "the writer ended before it answered",
-            ))
+            Err(PublishError::new(PublishClass::Lost, "the writer ended before it answered"))
         })
     }
 
@@ -144,10 +136,7 @@ impl Shared {
             if queue.closed {
                 return None;
             }
-            queue = self
-                .news
-                .wait(queue)
-                .unwrap_or_else(PoisonError::into_inner);
+            queue = self.news.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
         let mut batch = Vec::new();
         let mut bytes = 0;
@@ -209,9 +198,7 @@ mod tests {
 
     impl Sink for Gated {
         fn commit(&mut self, lines: &[u8]) -> Result<(), PublishError> {
-            self.given
-                .send(String::from_utf8(lines.to_vec()).unwrap())
-                .unwrap();
+            self.given.send(String::from_utf8(lines.to_vec()).unwrap()).unwrap();
             self.fate.recv().unwrap()
         }
     }

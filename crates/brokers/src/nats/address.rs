@@ -46,9 +46,8 @@ impl NatsAddress {
                 refused("it does not begin with nats://")
             }
         })?;
-        let (authority, path) = rest
-            .split_once('/')
-            .ok_or_else(|| refused("it names no stream"))?;
+        let (authority, path) =
+            rest.split_once('/').ok_or_else(|| refused("it names no stream"))?;
         if path.contains('@') || rest.contains('#') {
             return Err(refused(
                 "a `/`, `@` or `#` inside the user, the password or the prefix has to be \
@@ -67,13 +66,7 @@ impl NatsAddress {
         let stream = parse_stream(stream)?;
         let prefix = query.map_or_else(|| Ok(stream.clone()), parse_query)?;
         check_prefix(&prefix)?;
-        Ok(Self {
-            host,
-            port,
-            login,
-            stream,
-            prefix,
-        })
+        Ok(Self { host, port, login, stream, prefix })
     }
 
     /// The stream that has to confirm every message.
@@ -91,11 +84,7 @@ impl NatsAddress {
     /// The filter that a stream needs in order to take every topic.
     #[must_use]
     pub fn filter(&self) -> String {
-        if self.prefix.is_empty() {
-            ">".to_owned()
-        } else {
-            format!("{}.>", self.prefix)
-        }
+        if self.prefix.is_empty() { ">".to_owned() } else { format!("{}.>", self.prefix) }
     }
 
     pub(crate) fn server(&self) -> String {
@@ -142,10 +131,9 @@ fn parse_login(text: &str) -> Result<Login> {
     }
     match text.split_once(':') {
         None => Ok(Login::Token(decoded(text)?)),
-        Some((user, password)) => Ok(Login::Password {
-            user: decoded(user)?,
-            password: decoded(password)?,
-        }),
+        Some((user, password)) => {
+            Ok(Login::Password { user: decoded(user)?, password: decoded(password)? })
+        }
     }
 }
 
@@ -154,10 +142,7 @@ fn parse_host_port(text: &str) -> Result<(String, u16)> {
         let (host, port) = bracketed
             .split_once(']')
             .ok_or_else(|| refused("the `[` of an IPv6 address is not closed"))?;
-        (
-            host,
-            port.strip_prefix(':').or(port.is_empty().then_some("")),
-        )
+        (host, port.strip_prefix(':').or(port.is_empty().then_some("")))
     } else {
         match text.split_once(':') {
             Some((host, port)) => (host, Some(port)),
@@ -208,9 +193,7 @@ fn parse_query(query: &str) -> Result<String> {
             Some(("prefix", _)) => return Err(refused("there are two prefixes")),
             _ => {
                 let name = pair.split('=').next().unwrap_or_default();
-                return Err(refused(format!(
-                    "there is no parameter {name:?}, only `prefix`"
-                )));
+                return Err(refused(format!("there is no parameter {name:?}, only `prefix`")));
             }
         }
     }
@@ -247,10 +230,7 @@ mod tests {
         assert_eq!(address.filter(), "shop.eu.>");
         assert!(
             address.login()
-                == Some(&Login::Password {
-                    user: "me".to_owned(),
-                    password: "p@ss".to_owned()
-                })
+                == Some(&Login::Password { user: "me".to_owned(), password: "p@ss".to_owned() })
         );
         let shown = "nats://broker.example:5222/ORDERS?prefix=shop.eu";
         assert_eq!(address.to_string(), shown);
@@ -301,10 +281,7 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Invalid, "{url}");
             let text = error.to_string();
             assert!(text.contains(reason), "{url}: {text}");
-            assert!(
-                text.contains("nats://127.0.0.1:4222/ORDERS"),
-                "{url}: {text}"
-            );
+            assert!(text.contains("nats://127.0.0.1:4222/ORDERS"), "{url}: {text}");
         }
     }
 
@@ -323,10 +300,7 @@ mod tests {
             "http://me:hush@host/S",
         ] {
             let error = NatsAddress::parse(url).expect_err(url);
-            assert!(
-                !format!("{error} {error:?}").contains("hush"),
-                "{url}: {error}"
-            );
+            assert!(!format!("{error} {error:?}").contains("hush"), "{url}: {error}");
         }
     }
 }

@@ -150,10 +150,7 @@ mod tests {
             r#"{"stream":"ORDERS", "seq":7,"duplicate": true}"#,
             r#"{"stream":"ORDERS","seq":7,"domain":"hub"}"#,
         ] {
-            assert_eq!(
-                read(None, ack.as_bytes(), "ORDERS", "ORDERS.a"),
-                Answer::Stored
-            );
+            assert_eq!(read(None, ack.as_bytes(), "ORDERS", "ORDERS.a"), Answer::Stored);
         }
         for no_ack in [
             "",
@@ -174,53 +171,26 @@ mod tests {
             assert_eq!(class(no_ack), PublishClass::Failed, "{no_ack}");
         }
         assert_eq!(read(Some(503), b"", "ORDERS", "a"), Answer::NoResponders);
-        assert!(matches!(
-            read(Some(408), b"", "ORDERS", "a"),
-            Answer::Refused(_)
-        ));
+        assert!(matches!(read(Some(408), b"", "ORDERS", "a"), Answer::Refused(_)));
     }
 
     /// HTTP-like code, JetStream's code, JetStream's words, and what they mean here.
     const TABLE: [(u16, u16, &str, PublishClass); 16] = {
         use PublishClass::{Failed, Permanent, Throttled, Unreachable};
-        const FULL: PublishClass = Throttled {
-            wait: Duration::from_secs(1),
-        };
-        const BUSY: PublishClass = Throttled {
-            wait: Duration::from_millis(250),
-        };
+        const FULL: PublishClass = Throttled { wait: Duration::from_secs(1) };
+        const BUSY: PublishClass = Throttled { wait: Duration::from_millis(250) };
         [
-            (
-                400,
-                10054,
-                "message size exceeds maximum allowed",
-                Permanent,
-            ),
-            (
-                400,
-                10097,
-                "header size exceeds maximum allowed of 64k",
-                Permanent,
-            ),
+            (400, 10054, "message size exceeds maximum allowed", Permanent),
+            (400, 10097, "header size exceeds maximum allowed of 64k", Permanent),
             (404, 10059, "stream not found", Unreachable),
             (503, 10077, "no space left on device", Unreachable),
             (503, 10077, "maximum messages exceeded", FULL),
             (503, 10077, "maximum bytes exceeded", FULL),
             (503, 10077, "maximum messages per subject exceeded", Failed),
             (503, 10023, "insufficient resources", Unreachable),
-            (
-                503,
-                10008,
-                "JetStream system temporarily unavailable",
-                Unreachable,
-            ),
+            (503, 10008, "JetStream system temporarily unavailable", Unreachable),
             (503, 10076, "JetStream not enabled", Unreachable),
-            (
-                400,
-                10109,
-                "invalid operation on sealed stream",
-                Unreachable,
-            ),
+            (400, 10109, "invalid operation on sealed stream", Unreachable),
             (400, 10071, "wrong last sequence: 4", Failed),
             (429, 10167, "too many requests", BUSY),
             (429, 0, "", BUSY),

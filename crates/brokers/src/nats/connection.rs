@@ -75,21 +75,10 @@ impl Connection {
                 drop(alive);
             })
             .map_err(|error| unreachable_at(address, &format!("no thread: {error}")))?;
-        let Greeted {
-            client,
-            inbox,
-            max_payload,
-        } = greeted
+        let Greeted { client, inbox, max_payload } = greeted
             .await
             .unwrap_or_else(|_| Err(unreachable_at(address, "the connection's thread ended")))?;
-        Ok(Self {
-            client,
-            inbox,
-            max_payload,
-            in_flight,
-            stop: Mutex::new(Some(stop)),
-            gone,
-        })
+        Ok(Self { client, inbox, max_payload, in_flight, stop: Mutex::new(Some(stop)), gone })
     }
 
     /// The largest message, headers included, that the server takes.
@@ -112,10 +101,8 @@ impl Connection {
         let subject = Subject::from(subject);
         let (ticket, answer) = self.in_flight.register(subject.clone())?;
         let reply = Subject::from(format!("{}.{}", self.inbox, ticket.token()));
-        if let Err(error) = self
-            .client
-            .publish_with_reply_and_headers(subject, reply, headers, body)
-            .await
+        if let Err(error) =
+            self.client.publish_with_reply_and_headers(subject, reply, headers, body).await
         {
             return Err(not_sent(&ticket, &error));
         }
@@ -132,9 +119,7 @@ impl Connection {
         stream: &str,
         wait: Duration,
     ) -> Result<Option<Vec<String>>, String> {
-        let question = self
-            .client
-            .request(format!("$JS.API.STREAM.INFO.{stream}"), Bytes::new());
+        let question = self.client.request(format!("$JS.API.STREAM.INFO.{stream}"), Bytes::new());
         let answer = tokio::time::timeout(wait, question)
             .await
             .map_err(|_| "JetStream did not answer in time".to_owned())?
@@ -158,9 +143,7 @@ impl Connection {
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection")
-            .field("over", &self.is_over())
-            .finish_non_exhaustive()
+        f.debug_struct("Connection").field("over", &self.is_over()).finish_non_exhaustive()
     }
 }
 
@@ -192,10 +175,7 @@ impl Life {
         ready: oneshot::Sender<Result<Greeted, PublishError>>,
         stopped: oneshot::Receiver<()>,
     ) {
-        let runtime = match tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-        {
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => {
                 let error = unreachable_at(&self.address, &format!("no runtime: {error}"));
@@ -266,11 +246,7 @@ impl Life {
         if !info.headers {
             return Err(self.unreachable("the server takes no headers (NATS 2.2 and later do)"));
         }
-        let greeted = Greeted {
-            inbox,
-            max_payload: info.max_payload,
-            client,
-        };
+        let greeted = Greeted { inbox, max_payload: info.max_payload, client };
         Ok((greeted, answers))
     }
 
@@ -311,16 +287,12 @@ impl Life {
     }
 
     fn deliver(&self, token_at: usize, answer: &async_nats::Message) {
-        let token = answer
-            .subject
-            .get(token_at..)
-            .and_then(|token| token.parse().ok());
+        let token = answer.subject.get(token_at..).and_then(|token| token.parse().ok());
         if let Some(token) = token {
             let status = answer.status.map(|status| status.as_u16());
             let stream = self.address.stream();
-            self.in_flight.answer(token, |subject| {
-                answer::read(status, &answer.payload, stream, subject)
-            });
+            self.in_flight
+                .answer(token, |subject| answer::read(status, &answer.payload, stream, subject));
         }
     }
 
@@ -347,9 +319,8 @@ fn note(signals: &Signals, in_flight: &InFlight, error: &ServerError) {
         ServerError::Other(text) => text.clone(),
         other => other.to_string(),
     };
-    if let Some(subject) = text
-        .split_once("for Publish to \"")
-        .and_then(|(_, rest)| rest.strip_suffix('"'))
+    if let Some(subject) =
+        text.split_once("for Publish to \"").and_then(|(_, rest)| rest.strip_suffix('"'))
     {
         in_flight.refuse(
             subject,

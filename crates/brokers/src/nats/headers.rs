@@ -29,10 +29,7 @@ static KEY_NAME: HeaderName = HeaderName::from_static(KEY);
 
 /// The headers of a message's delivery.
 pub(crate) fn headers_of(message: &Message) -> HeaderMap {
-    let mut writing = Writing {
-        headers: HeaderMap::new(),
-        encoded: String::new(),
-    };
+    let mut writing = Writing { headers: HeaderMap::new(), encoded: String::new() };
     for (name, value) in message.headers().iter() {
         let name = encode_name(name);
         writing.put(name.as_ref().into_header_name(), &name, value);
@@ -43,10 +40,7 @@ pub(crate) fn headers_of(message: &Message) -> HeaderMap {
     if let Some(key) = message.key() {
         writing.put(KEY_NAME.clone(), KEY, key);
     }
-    let Writing {
-        mut headers,
-        encoded,
-    } = writing;
+    let Writing { mut headers, encoded } = writing;
     headers.insert(MSG_ID_NAME.clone(), msg_id(message));
     if !encoded.is_empty() {
         headers.insert(ENCODED, encoded);
@@ -78,11 +72,7 @@ impl Writing {
 /// dedup id begins.
 fn msg_id(message: &Message) -> String {
     let dedup_id = message.dedup_id();
-    if dedup_id.trim().len() == dedup_id.len() {
-        dedup_id
-    } else {
-        format!("%({dedup_id})")
-    }
+    if dedup_id.trim().len() == dedup_id.len() { dedup_id } else { format!("%({dedup_id})") }
 }
 
 fn can_be_carried(value: &str) -> bool {
@@ -117,8 +107,7 @@ fn encode_value(value: &str) -> String {
 /// of `Nats-Msg-Id` anywhere.
 fn encode_name(name: &str) -> Cow<'_, str> {
     let reserved = ["nats-", "sendoff-"].iter().any(|prefix| {
-        name.get(..prefix.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+        name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
     });
     if !reserved && !name.contains(MSG_ID) {
         return percent::encode(name, name_needs_encoding);
@@ -157,11 +146,7 @@ pub(crate) fn wire_bytes_bound(message: &Message) -> usize {
     const CONTRACT: usize = 160;
     let own = message.size_bytes() - message.body().len();
     // Three bytes for one, the names once more in `Sendoff-Encoded`, id and source in two headers.
-    let names: usize = message
-        .headers()
-        .iter()
-        .map(|(name, _)| name.len() + 6)
-        .sum();
+    let names: usize = message.headers().iter().map(|(name, _)| name.len() + 6).sum();
     CONTRACT + 6 * own + 4 * names
 }
 
@@ -172,10 +157,8 @@ pub(crate) fn wire_bytes_bound(message: &Message) -> usize {
 pub fn read_delivery(delivery: &async_nats::Message) -> Result<Message> {
     let none = HeaderMap::new();
     let headers = delivery.headers.as_ref().unwrap_or(&none);
-    let encoded: Vec<&str> = headers
-        .get(ENCODED)
-        .map(|names| names.as_str().split(' ').collect())
-        .unwrap_or_default();
+    let encoded: Vec<&str> =
+        headers.get(ENCODED).map(|names| names.as_str().split(' ').collect()).unwrap_or_default();
     let value = |name: &str| -> Result<Option<String>> {
         let Some(value) = headers.get(name) else {
             return Ok(None);
@@ -330,10 +313,7 @@ mod tests {
             .unwrap();
         let headers = headers_of(&message);
         assert_eq!(headers.get("x-url").unwrap().as_str(), "https://a/b%20c");
-        assert_eq!(
-            headers.get("x-name").unwrap().as_str(),
-            "Zo\u{eb} \u{1f980}"
-        );
+        assert_eq!(headers.get("x-name").unwrap().as_str(), "Zo\u{eb} \u{1f980}");
         assert!(headers.get("Sendoff-Encoded").is_none());
     }
 

@@ -54,11 +54,7 @@ impl InFlight {
         let token = table.next;
         table.next += 1;
         table.waiting.insert(token, Waiting { subject, answer });
-        let ticket = Ticket {
-            in_flight: self,
-            token,
-            held: true,
-        };
+        let ticket = Ticket { in_flight: self, token, held: true };
         Ok((ticket, answered))
     }
 
@@ -74,9 +70,7 @@ impl InFlight {
     /// Fails everybody who waits for a subject.
     pub(crate) fn refuse(&self, subject: &str, error: &PublishError) {
         let mut table = lock(&self.0);
-        let refused = table
-            .waiting
-            .extract_if(|_, waiting| waiting.subject.as_str() == subject);
+        let refused = table.waiting.extract_if(|_, waiting| waiting.subject.as_str() == subject);
         for (_, waiting) in refused {
             let _ = waiting.answer.send(Answer::Refused(error.clone()));
         }
@@ -133,5 +127,48 @@ impl Drop for Ticket<'_> {
         if self.held {
             lock(&self.in_flight.0).waiting.remove(&self.token);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use sendoff_core::publisher::PublishClass;
+
+    use super::InFlight;
+    use crate::nats::answer::Answer;
+
+    #[test]
+    fn a_late_answer_to_a_publish_that_was_dropped_confirms_no_other() {
+        let in_flight = InFlight::default();
+        let (dropped, _) = in_flight.register("a".into()).unwrap();
+        let old = dropped.token();
+        drop(dropped);
+        let (ticket, answer) = in_flight.register("a".into()).unwrap();
+        in_flight.answer(old, |_| Answer::Stored);
+        let (token, mut waiting) = (ticket.token(), Box::pin(ticket.wait(answer)));
+        assert!((&mut waiting).now_or_never().is_none());
+        in_flight.answer(token, |_| Answer::Stored);
+        assert_eq!(waiting.now_or_never(), Some(Ok(Answer::Stored)));
+    }
+
+    #[test]
+    fn a_publish_that_was_dropped_leaves_nothing_behind() {
+        let in_flight = InFlight::default();
+        drop(in_flight.register("a".into()).unwrap());
+        assert!(super::lock(&in_flight.0).waiting.is_empty());
+    }
+
+    #[test]
+    fn the_end_of_the_connection_fails_who_waits_as_lost_and_who_comes_as_unreachable() {
+        let in_flight = InFlight::default();
+        let (ticket, answer) = in_flight.register("a".into()).unwrap();
+        in_flight.end("it broke".to_owned());
+        let lost = ticket.wait(answer).now_or_never().unwrap().unwrap_err();
+        assert_eq!(lost.class(), PublishClass::Lost);
+        assert!(lost.detail().contains("it broke"), "{lost}");
+        let late = in_flight.register("a".into()).unwrap_err();
+        assert_eq!(late.class(), PublishClass::Unreachable);
+        assert!(in_flight.is_over());
     }
 }

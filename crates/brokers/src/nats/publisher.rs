@@ -103,9 +103,7 @@ impl NatsPublisher {
 
     fn connect(&self) -> Connecting {
         let (address, options) = (Arc::clone(&self.address), self.options.clone());
-        async move { Connection::open(&address, &options).await.map(Arc::new) }
-            .boxed()
-            .shared()
+        async move { Connection::open(&address, &options).await.map(Arc::new) }.boxed().shared()
     }
 
     /// Why nobody listens on a subject: asks the server what it knows of the stream.

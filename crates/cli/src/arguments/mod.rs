@@ -156,16 +156,10 @@ impl Arguments {
             Verb::Status(status) => status.store.flags(),
             Verb::Show(show) => show.store.flags(),
             Verb::Quarantine { verb } => verb.flags(),
-            Verb::Config {
-                verb: ConfigVerb::Show(store),
-            } => store.flags(),
+            Verb::Config { verb: ConfigVerb::Show(store) } => store.flags(),
             Verb::Up(_) | Verb::Verify(_) | Verb::Completions { .. } => Vec::new(),
         };
-        flags.push((
-            "log.format",
-            "--log-format",
-            self.global.log_format.as_deref(),
-        ));
+        flags.push(("log.format", "--log-format", self.global.log_format.as_deref()));
         flags.push(("log.level", "--log-level", self.global.log_level.as_deref()));
         flags
     }
@@ -186,11 +180,7 @@ mod tests {
     fn every_exit_code_of_the_help_is_in_the_reference() {
         let reference = include_str!("../../../../docs/reference/cli.md");
         for line in exit::HELP.lines().skip(1) {
-            let code = line
-                .split_whitespace()
-                .next()
-                .unwrap()
-                .trim_end_matches(',');
+            let code = line.split_whitespace().next().unwrap().trim_end_matches(',');
             assert!(reference.contains(&format!("| {code}")), "{line}");
         }
     }

@@ -60,48 +60,16 @@ impl RelayArguments {
         flags.extend([
             ("to", "--to", self.to.as_deref()),
             ("relay.lease", "--lease", self.lease.as_deref()),
-            (
-                "relay.publish_timeout",
-                "--publish-timeout",
-                self.publish_timeout.as_deref(),
-            ),
+            ("relay.publish_timeout", "--publish-timeout", self.publish_timeout.as_deref()),
             ("relay.poll", "--poll", self.poll.as_deref()),
             ("relay.in_flight", "--in-flight", self.in_flight.as_deref()),
-            (
-                "relay.window_rows",
-                "--window-rows",
-                self.window_rows.as_deref(),
-            ),
-            (
-                "relay.window_bytes",
-                "--window-bytes",
-                self.window_bytes.as_deref(),
-            ),
-            (
-                "relay.settle_rows",
-                "--settle-rows",
-                self.settle_rows.as_deref(),
-            ),
-            (
-                "relay.backoff_first",
-                "--backoff-first",
-                self.backoff_first.as_deref(),
-            ),
-            (
-                "relay.backoff_max",
-                "--backoff-max",
-                self.backoff_max.as_deref(),
-            ),
-            (
-                "relay.attempts_max",
-                "--attempts-max",
-                self.attempts_max.as_deref(),
-            ),
-            (
-                "relay.stop_timeout",
-                "--stop-timeout",
-                self.stop_timeout.as_deref(),
-            ),
+            ("relay.window_rows", "--window-rows", self.window_rows.as_deref()),
+            ("relay.window_bytes", "--window-bytes", self.window_bytes.as_deref()),
+            ("relay.settle_rows", "--settle-rows", self.settle_rows.as_deref()),
+            ("relay.backoff_first", "--backoff-first", self.backoff_first.as_deref()),
+            ("relay.backoff_max", "--backoff-max", self.backoff_max.as_deref()),
+            ("relay.attempts_max", "--attempts-max", self.attempts_max.as_deref()),
+            ("relay.stop_timeout", "--stop-timeout", self.stop_timeout.as_deref()),
         ]);
         flags
     }

@@ -53,11 +53,7 @@ impl SendArguments {
     pub(super) fn flags(&self) -> Flags<'_> {
         let mut flags = self.store.flags();
         flags.push(("source", "--source", self.source.as_deref()));
-        flags.push((
-            "body_bytes_max",
-            "--body-bytes-max",
-            self.body_bytes_max.as_deref(),
-        ));
+        flags.push(("body_bytes_max", "--body-bytes-max", self.body_bytes_max.as_deref()));
         flags
     }
 }

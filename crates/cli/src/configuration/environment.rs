@@ -25,10 +25,7 @@ const TESTS: &str = "SENDOFF_TEST_";
 /// # Errors
 /// A setting whose value is not UTF-8.
 pub(super) fn read() -> Result<Environment> {
-    let mut environment = Environment {
-        values: Vec::new(),
-        strays: Vec::new(),
-    };
+    let mut environment = Environment { values: Vec::new(), strays: Vec::new() };
     for (name, text) in std::env::vars_os() {
         let Some(name) = name.to_str().filter(|name| name.starts_with("SENDOFF_")) else {
             continue;

@@ -38,11 +38,7 @@ fn parse(path: &Path, text: &str) -> Result<Vec<Value>> {
         Error::invalid(DOING, format!("it is not TOML: {}", error.message()))
             .subject(format!("{}:{line}", path.display()))
     })?;
-    let mut walk = Walk {
-        path,
-        text,
-        values: Vec::new(),
-    };
+    let mut walk = Walk { path, text, values: Vec::new() };
     walk.table("", root.get_ref())?;
     Ok(walk.values)
 }
@@ -105,12 +101,9 @@ impl Walk<'_> {
 
 /// Whether a key is a table that holds settings.
 fn is_table(key: &str) -> bool {
-    SETTINGS.iter().any(|setting| {
-        setting
-            .key
-            .strip_prefix(key)
-            .is_some_and(|rest| rest.starts_with('.'))
-    })
+    SETTINGS
+        .iter()
+        .any(|setting| setting.key.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
 }
 
 fn line_of(text: &str, at: usize) -> usize {
@@ -129,18 +122,10 @@ mod tests {
     #[test]
     fn keys_are_read_with_their_lines() {
         let values = read_text("store = 'sqlite:a.db'\n\n[relay]\nin_flight = 1_000\n").unwrap();
-        let seen: Vec<_> = values
-            .iter()
-            .map(|v| (v.key, v.text.as_str(), v.origin.to_string()))
-            .collect();
-        assert!(
-            seen.contains(&("store", "sqlite:a.db", "sendoff.toml:1".into())),
-            "{seen:?}"
-        );
-        assert!(
-            seen.contains(&("relay.in_flight", "1000", "sendoff.toml:4".into())),
-            "{seen:?}"
-        );
+        let seen: Vec<_> =
+            values.iter().map(|v| (v.key, v.text.as_str(), v.origin.to_string())).collect();
+        assert!(seen.contains(&("store", "sqlite:a.db", "sendoff.toml:1".into())), "{seen:?}");
+        assert!(seen.contains(&("relay.in_flight", "1000", "sendoff.toml:4".into())), "{seen:?}");
     }
 
     #[test]
@@ -158,9 +143,8 @@ mod tests {
 
     #[test]
     fn a_syntax_error_names_the_line_and_quotes_no_value() {
-        let error = read_text("to = 'x'\nstore = 'postgres://u:secret@h/d\n")
-            .unwrap_err()
-            .to_string();
+        let error =
+            read_text("to = 'x'\nstore = 'postgres://u:secret@h/d\n").unwrap_err().to_string();
         assert!(error.contains("sendoff.toml:2"), "{error}");
         assert!(!error.contains("secret"), "{error}");
     }

@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use sendoff::postgres::PostgresOptions;
 use sendoff::relay::{Backoff, RelaySettings};
+use sendoff::sqlite::{SqliteOptions, Synchronous};
 use sendoff::{Error, Limits, Result};
 
 pub(crate) use table::SETTINGS;
@@ -90,19 +92,10 @@ impl Configuration {
         values.extend(environment.values);
         for (key, flag, text) in flags {
             if let Some(text) = text {
-                values.push(Value {
-                    key,
-                    text: (*text).to_owned(),
-                    origin: Origin::Flag(flag),
-                });
+                values.push(Value { key, text: (*text).to_owned(), origin: Origin::Flag(flag) });
             }
         }
-        let configuration = Self {
-            values,
-            file,
-            file_named,
-            strays: environment.strays,
-        };
+        let configuration = Self { values, file, file_named, strays: environment.strays };
         configuration.check()?;
         Ok(configuration)
     }
@@ -132,8 +125,7 @@ impl Configuration {
 
     /// Where a setting's value came from.
     pub(crate) fn origin(&self, key: &str) -> Origin {
-        self.set(key)
-            .map_or(Origin::Default, |value| value.origin.clone())
+        self.set(key).map_or(Origin::Default, |value| value.origin.clone())
     }
 
     /// The file that was read, and whether it was named rather than found.
@@ -147,8 +139,7 @@ impl Configuration {
 
     fn count<T: FromStr>(&self, key: &'static str) -> Result<T> {
         self.parsed(key, |text| {
-            text.parse::<T>()
-                .map_err(|_| format!("`{text}` is not a whole number in range"))
+            text.parse::<T>().map_err(|_| format!("`{text}` is not a whole number in range"))
         })
     }
 
@@ -163,14 +154,7 @@ impl Configuration {
     ) -> Result<T> {
         let text = self.text(key).unwrap_or_default();
         parse(text).map_err(|why| {
-            wrong(
-                &Value {
-                    key,
-                    text: text.to_owned(),
-                    origin: self.origin(key),
-                },
-                &why,
-            )
+            wrong(&Value { key, text: text.to_owned(), origin: self.origin(key) }, &why)
         })
     }
 
@@ -179,9 +163,34 @@ impl Configuration {
     /// # Errors
     /// A value that is out of range.
     pub(crate) fn limits(&self) -> Result<Limits> {
-        Ok(Limits {
-            body_bytes_max: self.bytes("body_bytes_max")?,
-            ..Limits::default()
+        Ok(Limits { body_bytes_max: self.bytes("body_bytes_max")?, ..Limits::default() })
+    }
+
+    /// How a PostgreSQL store is used.
+    ///
+    /// # Errors
+    /// A value that is out of range.
+    pub(crate) fn postgres(&self) -> Result<PostgresOptions> {
+        Ok(PostgresOptions {
+            horizon: self.duration("horizon")?,
+            listen: self.text("postgres.listen") != Some("off"),
+            ..PostgresOptions::default()
+        })
+    }
+
+    /// How a SQLite store is opened.
+    ///
+    /// # Errors
+    /// A value that is out of range.
+    pub(crate) fn sqlite(&self, create: bool) -> Result<SqliteOptions> {
+        Ok(SqliteOptions {
+            create,
+            synchronous: match self.text("sqlite.synchronous") {
+                Some("normal") => Synchronous::Normal,
+                _ => Synchronous::Full,
+            },
+            horizon: self.duration("horizon")?,
+            ..SqliteOptions::default()
         })
     }
 
@@ -217,10 +226,7 @@ impl Configuration {
 
 /// The error for a value that is not of its setting's kind. A secret is not quoted.
 fn wrong(value: &Value, why: &str) -> Error {
-    Error::invalid(
-        "reading the configuration",
-        format!("{} ({}): {why}", value.key, value.origin),
-    )
+    Error::invalid("reading the configuration", format!("{} ({}): {why}", value.key, value.origin))
 }
 
 #[cfg(test)]
@@ -228,18 +234,15 @@ mod tests {
     use super::*;
 
     fn empty() -> Configuration {
-        Configuration {
-            values: Vec::new(),
-            file: None,
-            file_named: false,
-            strays: Vec::new(),
-        }
+        Configuration { values: Vec::new(), file: None, file_named: false, strays: Vec::new() }
     }
 
     #[test]
     fn the_tables_defaults_are_the_libraries_defaults() {
         assert_eq!(empty().relay().unwrap(), RelaySettings::default());
         assert_eq!(empty().limits().unwrap(), Limits::default());
+        assert_eq!(empty().postgres().unwrap(), PostgresOptions::default());
+        assert_eq!(empty().sqlite(false).unwrap(), SqliteOptions::default());
     }
 
     #[test]
@@ -249,17 +252,10 @@ mod tests {
             ("1s", Origin::File("sendoff.toml".into(), 3)),
             ("2s", Origin::Environment("SENDOFF_RELAY_POLL")),
         ] {
-            configuration.values.push(Value {
-                key: "relay.poll",
-                text: text.into(),
-                origin,
-            });
+            configuration.values.push(Value { key: "relay.poll", text: text.into(), origin });
         }
         assert_eq!(configuration.relay().unwrap().poll, Duration::from_secs(2));
-        assert_eq!(
-            configuration.origin("relay.poll"),
-            Origin::Environment("SENDOFF_RELAY_POLL")
-        );
+        assert_eq!(configuration.origin("relay.poll"), Origin::Environment("SENDOFF_RELAY_POLL"));
     }
 
     #[test]
@@ -271,9 +267,6 @@ mod tests {
             origin: Origin::Flag("--publish-timeout"),
         });
         let error = configuration.relay().unwrap_err();
-        assert!(
-            error.to_string().contains("shorter than the lease"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("shorter than the lease"), "{error}");
     }
 }

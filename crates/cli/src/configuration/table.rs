@@ -36,12 +36,7 @@ const fn setting(
     kind: Kind,
     default: Option<&'static str>,
 ) -> Setting {
-    Setting {
-        key,
-        variable,
-        kind,
-        default,
-    }
+    Setting { key, variable, kind, default }
 }
 
 /// Every setting. `docs/reference/cli.md` says what each is for.
@@ -51,6 +46,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("to", "SENDOFF_TO", Kind::Text, None),
     setting("source", "SENDOFF_SOURCE", Kind::Text, Some("sendoff")),
     setting("body_bytes_max", "SENDOFF_BODY_BYTES_MAX", Kind::Bytes, Some("16MiB")),
+    setting("horizon", "SENDOFF_HORIZON", Kind::Duration, Some("24h")),
+    setting("postgres.listen", "SENDOFF_POSTGRES_LISTEN", Kind::Word(&["on", "off"]), Some("on")),
+    setting("sqlite.synchronous", "SENDOFF_SQLITE_SYNCHRONOUS", Kind::Word(&["full", "normal"]), Some("full")),
     setting("relay.lease", "SENDOFF_RELAY_LEASE", Kind::Duration, Some("10s")),
     setting("relay.publish_timeout", "SENDOFF_RELAY_PUBLISH_TIMEOUT", Kind::Duration, Some("5s")),
     setting("relay.poll", "SENDOFF_RELAY_POLL", Kind::Duration, Some("200ms")),
@@ -89,11 +87,7 @@ mod tests {
         for setting in SETTINGS {
             assert!(reference.contains(setting.variable), "{}", setting.variable);
             if let Some(default) = setting.default {
-                assert!(
-                    reference.contains(&format!("`{default}`")),
-                    "{}",
-                    setting.key
-                );
+                assert!(reference.contains(&format!("`{default}`")), "{}", setting.key);
             }
         }
     }

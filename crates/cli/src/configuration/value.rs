@@ -16,10 +16,7 @@ pub(super) fn check(kind: Kind, text: &str) -> Parsed<()> {
         Kind::CountOrNever if text == "never" => Ok(()),
         Kind::Count | Kind::CountOrNever => match text.parse::<u32>() {
             Ok(count) if count > 0 => Ok(()),
-            _ => Err(format!(
-                "`{text}` is not a whole number from 1 to {}",
-                u32::MAX
-            )),
+            _ => Err(format!("`{text}` is not a whole number from 1 to {}", u32::MAX)),
         },
         Kind::Word(words) if words.contains(&text) => Ok(()),
         Kind::Word(words) => Err(format!("`{text}` is none of {}", words.join(", "))),
@@ -55,14 +52,11 @@ pub(super) fn parse_bytes(text: &str) -> Parsed<usize> {
         _ => return Err(refuse()),
     };
     let size = number.checked_mul(unit_bytes).filter(|size| *size > 0);
-    size.and_then(|size| usize::try_from(size).ok())
-        .ok_or_else(refuse)
+    size.and_then(|size| usize::try_from(size).ok()).ok_or_else(refuse)
 }
 
 fn split(text: &str) -> Option<(u64, &str)> {
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number = text[..digits].parse().ok()?;
     Some((number, &text[digits..]))
 }
@@ -86,16 +80,9 @@ mod tests {
     fn durations_need_a_unit_and_do_not_overflow() {
         assert_eq!(parse_duration("200ms"), Ok(Duration::from_millis(200)));
         assert_eq!(parse_duration("5m"), Ok(Duration::from_secs(300)));
-        for bad in [
-            "",
-            "10",
-            "s",
-            "-1s",
-            "1.5s",
-            "10 s",
-            "99999999999999999999s",
-            "18446744073709551615d",
-        ] {
+        for bad in
+            ["", "10", "s", "-1s", "1.5s", "10 s", "99999999999999999999s", "18446744073709551615d"]
+        {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
     }

@@ -33,15 +33,14 @@ impl DataFolder {
     /// # Errors
     /// The folder cannot be made.
     pub(crate) fn make(path: &Path) -> Result<Self> {
-        std::fs::create_dir_all(path)
-            .and_then(|()| path.canonicalize())
-            .map(Self)
-            .map_err(|error| {
+        std::fs::create_dir_all(path).and_then(|()| path.canonicalize()).map(Self).map_err(
+            |error| {
                 Error::new(ErrorKind::Invalid, "making the data folder")
                     .subject(path.display().to_string())
                     .caused_by(error)
                     .advice("name a folder that can be written with --data")
-            })
+            },
+        )
     }
 
     /// The folder that `sendoff up` has written.
@@ -53,12 +52,10 @@ impl DataFolder {
         if folder.database().is_file() {
             return Ok(folder);
         }
-        Err(
-            Error::new(ErrorKind::NotFound, "looking for the data folder")
-                .subject(path.display().to_string())
-                .detail("there is no shop.db in it")
-                .advice("run `sendoff up` first, or name its folder with --data"),
-        )
+        Err(Error::new(ErrorKind::NotFound, "looking for the data folder")
+            .subject(path.display().to_string())
+            .detail("there is no shop.db in it")
+            .advice("run `sendoff up` first, or name its folder with --data"))
     }
 
     /// The folder's path.

@@ -42,10 +42,7 @@ const QUANTITY_MAX: u32 = 1_000;
 impl NewOrder {
     /// An order of the shop's own load; one in ten is rejected on purpose.
     pub(crate) fn of_the_load() -> Self {
-        Self {
-            reject: fastrand::u8(..10) == 0,
-            ..Self::default()
-        }
+        Self { reject: fastrand::u8(..10) == 0, ..Self::default() }
     }
 
     /// Checks what was asked for and chooses what was left out.
@@ -126,14 +123,13 @@ mod tests {
         let order = NewOrder::default().complete().unwrap();
         assert!(order.customer.is_some() && order.item.is_some());
         assert!((1..=5).contains(&order.quantity.unwrap()));
-        let mut zero = NewOrder::default();
-        zero.quantity = Some(0);
-        assert!(zero.complete().is_err());
-        let mut long = NewOrder::default();
-        long.customer = Some("x".repeat(201));
-        assert!(long.complete().is_err());
-        let mut control = NewOrder::default();
-        control.item = Some("a\nb".into());
-        assert!(control.complete().is_err());
+        for refused in [
+            r#"{"quantity":0}"#.to_owned(),
+            format!(r#"{{"customer":"{}"}}"#, "x".repeat(201)),
+            r#"{"item":"a\nb"}"#.to_owned(),
+        ] {
+            let order: NewOrder = serde_json::from_str(&refused).unwrap();
+            assert!(order.complete().is_err(), "{refused}");
+        }
     }
 }

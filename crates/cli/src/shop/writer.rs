@@ -47,11 +47,7 @@ impl Shop {
             .execute_batch(sql::CREATE_ORDERS)
             .map_err(|error| failed("making the table of orders", error))?;
         let (ask, asked) = mpsc::channel(QUEUE_MAX);
-        let mut writer = Writer {
-            connection,
-            outbox: Outbox::new(SOURCE),
-            wake,
-        };
+        let mut writer = Writer { connection, outbox: Outbox::new(SOURCE), wake };
         let thread = std::thread::Builder::new()
             .name("shop".to_owned())
             .spawn(move || writer.run(asked))
@@ -126,10 +122,7 @@ impl Writer {
             .map_err(failed)?;
         let mut placed = Order {
             number: 0,
-            id: sendoff::Message::builder(SOURCE, super::TOPIC)
-                .build()?
-                .id()
-                .to_owned(),
+            id: sendoff::Message::builder(SOURCE, super::TOPIC).build()?.id().to_owned(),
             customer: order.customer.unwrap_or_default(),
             item: order.item.unwrap_or_default(),
             quantity: order.quantity.unwrap_or_default(),
@@ -144,9 +137,7 @@ impl Writer {
             })
             .map_err(failed)?;
         let message = placed.message(&self.outbox)?;
-        self.outbox
-            .send_blocking(&transaction, &message)
-            .map_err(failed)?;
+        self.outbox.send_blocking(&transaction, &message).map_err(failed)?;
         if order.reject {
             transaction.rollback().map_err(failed)?;
             return Ok(Close::RolledBack(placed));

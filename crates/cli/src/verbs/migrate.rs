@@ -13,15 +13,9 @@ pub(crate) async fn run(configuration: &Configuration, form: Form) -> Ending {
     let before = store.desk.schema().await?;
     let after = store.desk.migrate().await?;
     let text = if before.version == after.version && before.missing.is_empty() {
-        format!(
-            "{}: the schema is at version {} already",
-            store.shown, after.version
-        )
+        format!("{}: the schema is at version {} already", store.shown, after.version)
     } else {
-        format!(
-            "{}: migrated from version {} to {}",
-            store.shown, before.version, after.version
-        )
+        format!("{}: migrated from version {} to {}", store.shown, before.version, after.version)
     };
     form.answer(
         &json!({

@@ -29,11 +29,8 @@ pub(crate) async fn run(
 }
 
 async fn list(store: &Store, after: i64, limit: u32, form: Form) -> Ending {
-    let messages = store
-        .desk
-        .quarantined(after, limit)
-        .await
-        .map_err(|error| store.explain(error))?;
+    let messages =
+        store.desk.quarantined(after, limit).await.map_err(|error| store.explain(error))?;
     let next_after = messages
         .last()
         .filter(|_| messages.len() == usize::try_from(limit).unwrap_or(usize::MAX))
@@ -55,38 +52,25 @@ async fn list(store: &Store, after: i64, limit: u32, form: Form) -> Ending {
     let mut text = if rows.is_empty() {
         "nothing is in quarantine\n".to_owned()
     } else {
-        table(
-            &["seq", "id", "topic", "key", "reason", "holds", "error"],
-            &rows,
-        )
+        table(&["seq", "id", "topic", "key", "reason", "holds", "error"], &rows)
     };
     if let Some(seq) = next_after {
         text.push_str(&format!("there may be more: --after {seq}\n"));
     }
-    form.answer(
-        &json!({ "messages": messages, "next_after": next_after }),
-        &text,
-    )?;
+    form.answer(&json!({ "messages": messages, "next_after": next_after }), &text)?;
     Ok(Exit::Done)
 }
 
 async fn show(store: &Store, id: &str, source: Option<&str>, form: Form) -> Ending {
-    let standings = store
-        .desk
-        .find(id, source)
-        .await
-        .map_err(|error| store.explain(error))?;
+    let standings = store.desk.find(id, source).await.map_err(|error| store.explain(error))?;
     let seqs = standings
         .iter()
         .filter(|standing| standing.place == Place::Quarantined)
         .filter_map(|standing| standing.seq);
     let mut messages = Vec::new();
     for seq in seqs {
-        let found = store
-            .desk
-            .quarantined(seq - 1, 1)
-            .await
-            .map_err(|error| store.explain(error))?;
+        let found =
+            store.desk.quarantined(seq - 1, 1).await.map_err(|error| store.explain(error))?;
         // It may have been requeued since it was found: then the next one is given.
         messages.extend(found.into_iter().filter(|message| message.seq == seq));
     }
@@ -168,17 +152,11 @@ fn which(arguments: &MendArguments) -> Result<Which, Failure> {
     }
     if let Some(word) = &arguments.reason {
         let reason = QuarantineReason::parse(word).ok_or_else(|| {
-            Error::invalid(
-                "reading --reason",
-                format!("`{}` is no reason", shown(word)),
-            )
-            .advice("write undecodable, permanent, too_large or attempts")
+            Error::invalid("reading --reason", format!("`{}` is no reason", shown(word)))
+                .advice("write undecodable, permanent, too_large or attempts")
         })?;
         return Ok(Which::Reason(reason));
     }
     // The command line's group sees to it that one of the three is there.
-    Ok(Which::Id {
-        id: arguments.id.clone().unwrap_or_default(),
-        source: arguments.source.clone(),
-    })
+    Ok(Which::Id { id: arguments.id.clone().unwrap_or_default(), source: arguments.source.clone() })
 }

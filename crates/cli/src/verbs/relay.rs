@@ -66,11 +66,13 @@ pub(crate) async fn run(
         progress.end();
         stopped(&tally)
     };
-    // Where standard output carries the messages, the answer goes beside it.
-    if target.is_stdout {
-        form.remark(&answer.value, &answer.text)?;
-    } else {
+    if !target.is_stdout {
         form.answer(&answer.value, &answer.text)?;
+    } else if form == Form::Text && configuration.text("log.format") == Some("json") {
+        tracing::info!(code = answer.exit.code(), "{}", answer.text);
+    } else {
+        // Standard output carries the messages: the answer goes beside it.
+        form.remark(&answer.value, &answer.text)?;
     }
     Ok(answer.exit)
 }

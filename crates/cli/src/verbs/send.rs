@@ -42,11 +42,8 @@ impl Envelope {
 
     /// A message with this body.
     fn message(&self, body: Vec<u8>) -> Result<Message> {
-        let mut builder = self
-            .outbox
-            .message(self.topic.clone())
-            .headers(self.headers.clone())
-            .body(body);
+        let mut builder =
+            self.outbox.message(self.topic.clone()).headers(self.headers.clone()).body(body);
         if let Some(key) = &self.key {
             builder = builder.key(key.clone());
         }

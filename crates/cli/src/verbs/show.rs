@@ -26,33 +26,20 @@ pub(crate) async fn run(
     let store = Store::open(configuration, false)?;
     store.check_schema().await?;
     let source = arguments.source.as_deref();
-    let standings = store
-        .desk
-        .find(&arguments.id, source)
-        .await
-        .map_err(|error| store.explain(error))?;
+    let standings =
+        store.desk.find(&arguments.id, source).await.map_err(|error| store.explain(error))?;
     if standings.is_empty() {
         return Err(not_there(&store, &arguments.id, source).into());
     }
-    let explained: Vec<Explained<'_>> = standings
-        .iter()
-        .map(|standing| Explained {
-            standing,
-            why: why(standing),
-        })
-        .collect();
+    let explained: Vec<Explained<'_>> =
+        standings.iter().map(|standing| Explained { standing, why: why(standing) }).collect();
     let text: Vec<String> = explained.iter().map(text).collect();
-    form.answer(
-        &serde_json::json!({ "messages": explained }),
-        &text.join("\n"),
-    )?;
+    form.answer(&serde_json::json!({ "messages": explained }), &text.join("\n"))?;
     Ok(Exit::Done)
 }
 
 fn not_there(store: &Store, id: &str, source: Option<&str>) -> Error {
-    let of = source.map_or(String::new(), |source| {
-        format!(" of source {}", shown(source))
-    });
+    let of = source.map_or(String::new(), |source| format!(" of source {}", shown(source)));
     Error::new(ErrorKind::NotFound, "looking for a message")
         .subject(&store.shown)
         .detail(format!("there is no message {}{of}", shown(id)))
@@ -62,14 +49,9 @@ fn not_there(store: &Store, id: &str, source: Option<&str>) -> Error {
 /// Why a message is where it is, and what moves it.
 fn why(standing: &Standing) -> String {
     let at = |time: Option<sendoff::time::Timestamp>| {
-        time.map_or("a time that was not kept".to_owned(), |time| {
-            time.to_string()
-        })
+        time.map_or("a time that was not kept".to_owned(), |time| time.to_string())
     };
-    let error = standing
-        .last_error
-        .as_deref()
-        .unwrap_or("no error was kept");
+    let error = standing.last_error.as_deref().unwrap_or("no error was kept");
     match standing.place {
         Place::Ready => match &standing.owner {
             Some(owner) => format!("committed; relay {owner} leases its lane and takes it next"),
@@ -98,11 +80,8 @@ fn why(standing: &Standing) -> String {
 
 fn text(explained: &Explained<'_>) -> String {
     let standing = explained.standing;
-    let mut text = format!(
-        "message  {}\nsource   {}\n",
-        shown(&standing.id),
-        shown(&standing.source)
-    );
+    let mut text =
+        format!("message  {}\nsource   {}\n", shown(&standing.id), shown(&standing.source));
     let mut field = |name: &str, value: Option<String>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
             text.push_str(&format!("{name:<9}{}\n", shown(&value)));
@@ -111,10 +90,7 @@ fn text(explained: &Explained<'_>) -> String {
     field("topic", Some(standing.topic.clone()));
     field("key", standing.key.clone());
     field("sent", standing.sent_at.map(|time| time.to_string()));
-    field(
-        "body",
-        standing.body_bytes.map(|bytes| format!("{bytes} bytes")),
-    );
+    field("body", standing.body_bytes.map(|bytes| format!("{bytes} bytes")));
     field("seq", standing.seq.map(|seq| seq.to_string()));
     field("place", Some(place(standing.place).to_owned()));
     field("why", Some(explained.why.clone()));

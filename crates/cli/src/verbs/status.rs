@@ -50,10 +50,7 @@ pub(crate) async fn run(
 
 async fn answer(store: &Store, form: Form) -> Result<(), Failure> {
     let stats = store.desk.stats().await.map_err(|e| store.explain(e))?;
-    let status = Status {
-        store: &store.shown,
-        stats: &stats,
-    };
+    let status = Status { store: &store.shown, stats: &stats };
     form.answer(&status, &text(&store.shown, &stats))
 }
 
@@ -66,10 +63,7 @@ fn text(shown: &str, stats: &Stats) -> String {
     );
     let quarantined = match stats.quarantined {
         0 => "0".to_owned(),
-        count => format!(
-            "{}  LOOK: `sendoff quarantine list` says why",
-            grouped(count)
-        ),
+        count => format!("{}  LOOK: `sendoff quarantine list` says why", grouped(count)),
     };
     let held = match stats.held {
         0 => "0".to_owned(),
@@ -77,14 +71,10 @@ fn text(shown: &str, stats: &Stats) -> String {
     };
     let relays = match stats.relays {
         0 if stats.pending > 0 => "0  nothing leaves until `sendoff relay` runs".to_owned(),
-        count => format!(
-            "{count}  ({} of {} lanes leased)",
-            stats.lanes_leased, stats.lanes
-        ),
+        count => format!("{count}  ({} of {} lanes leased)", stats.lanes_leased, stats.lanes),
     };
-    let oldest = stats.oldest_due_ms.map_or("-".to_owned(), |ms| {
-        duration_text(Duration::from_millis(ms))
-    });
+    let oldest =
+        stats.oldest_due_ms.map_or("-".to_owned(), |ms| duration_text(Duration::from_millis(ms)));
     format!(
         "store        {shown}\n\
          pending      {pending}\n\

@@ -73,10 +73,7 @@ pub(crate) fn all(root: &Path) -> io::Result<Vec<String>> {
             let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
             if entry.file_type()?.is_dir() {
                 folders.push(path);
-            } else if Path::new(&path)
-                .extension()
-                .is_some_and(|extension| extension == "md")
-            {
+            } else if Path::new(&path).extension().is_some_and(|extension| extension == "md") {
                 pages.push(path);
             }
         }
@@ -116,10 +113,7 @@ impl Page {
                 }
             }
         }
-        Ok(Self {
-            path: path.to_owned(),
-            blocks,
-        })
+        Ok(Self { path: path.to_owned(), blocks })
     }
 }
 
@@ -140,13 +134,7 @@ impl Block {
             (["text", "output", ..], _) => Act::Output,
             _ => Act::Nothing,
         };
-        Self {
-            line,
-            act,
-            text: String::new(),
-            expected: None,
-            no_run,
-        }
+        Self { line, act, text: String::new(), expected: None, no_run }
     }
 }
 
@@ -156,15 +144,7 @@ fn a_page_is_read_with_its_outputs_and_its_reasons() {
                 ```sh no-run: it needs a printer\nlpr\n```\n```sql postgres\nSELECT 1;\n```\n";
     let page = Page::parse("p.md", text).unwrap();
     let acts: Vec<_> = page.blocks.iter().map(|block| block.act.clone()).collect();
-    assert_eq!(
-        acts,
-        [
-            Act::Shell,
-            Act::File("a.toml".to_owned()),
-            Act::Shell,
-            Act::Postgres
-        ]
-    );
+    assert_eq!(acts, [Act::Shell, Act::File("a.toml".to_owned()), Act::Shell, Act::Postgres]);
     assert_eq!(page.blocks[0].expected.as_deref(), Some("hi\n"));
     assert_eq!(page.blocks[2].no_run.as_deref(), Some("it needs a printer"));
     assert!(page.blocks[0].runs() && !page.blocks[2].runs());

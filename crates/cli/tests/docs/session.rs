@@ -23,16 +23,8 @@ pub(crate) fn run(page: &Page) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let session = Session::prepare(page, folder.path())
         .map_err(|error| format!("{}: preparing the session: {error}", page.path))?;
-    let status = session
-        .command()
-        .status()
-        .map_err(|error| format!("running bash: {error}"))?;
-    for (number, block) in page
-        .blocks
-        .iter()
-        .enumerate()
-        .filter(|(_, block)| block.runs())
-    {
+    let status = session.command().status().map_err(|error| format!("running bash: {error}"))?;
+    for (number, block) in page.blocks.iter().enumerate().filter(|(_, block)| block.runs()) {
         let printed = fs::read_to_string(session.block_file(number, "out")).ok();
         let later_began =
             (number + 1..page.blocks.len()).any(|later| session.block_file(later, "out").exists());
@@ -51,11 +43,7 @@ pub(crate) fn run(page: &Page) -> Result<(), String> {
             return Err(session.failure(page, number, block, &what));
         }
     }
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("{}: ended with {status}", page.path))
-    }
+    if status.success() { Ok(()) } else { Err(format!("{}: ended with {status}", page.path)) }
 }
 
 /// A page's folders: what the reader sees is in `work`, what the test needs beside it.
@@ -69,35 +57,21 @@ struct Session {
 
 impl Session {
     fn prepare(page: &Page, folder: &Path) -> io::Result<Self> {
-        let uses = |word: &str| {
-            page.blocks
-                .iter()
-                .any(|block| block.runs() && block.text.contains(word))
-        };
+        let uses =
+            |word: &str| page.blocks.iter().any(|block| block.runs() && block.text.contains(word));
         let postgres =
             uses("DATABASE_URL") || page.blocks.iter().any(|block| block.act == Act::Postgres);
         let session = Self {
             blocks: folder.join("blocks"),
             work: folder.join("work"),
             programs: folder.join("programs"),
-            database: if postgres {
-                servers::fresh_database()?
-            } else {
-                String::new()
-            },
-            nats: if uses("NATS_URL") {
-                servers::nats()?
-            } else {
-                String::new()
-            },
+            database: if postgres { servers::fresh_database()? } else { String::new() },
+            nats: if uses("NATS_URL") { servers::nats()? } else { String::new() },
         };
         for made in [&session.blocks, &session.work, &session.programs] {
             fs::create_dir(made)?;
         }
-        symlink(
-            env!("CARGO_BIN_EXE_sendoff"),
-            session.programs.join("sendoff"),
-        )?;
+        symlink(env!("CARGO_BIN_EXE_sendoff"), session.programs.join("sendoff"))?;
         // Debian's Python, for which Debian's driver packages are made.
         symlink("/usr/bin/python3", session.programs.join("python3"))?;
         let mut script = PROLOGUE.to_owned();
@@ -130,10 +104,7 @@ impl Session {
             Act::Shell => writeln!(script, ". '{text}'"),
             Act::Python => writeln!(script, "python3 '{text}'"),
             Act::Postgres => {
-                writeln!(
-                    script,
-                    "psql \"$DATABASE_URL\" -X -q -v ON_ERROR_STOP=1 -f '{text}'"
-                )
+                writeln!(script, "psql \"$DATABASE_URL\" -X -q -v ON_ERROR_STOP=1 -f '{text}'")
             }
             Act::Sqlite => writeln!(script, "sqlite3 -batch -bail shop.db <'{text}'"),
             Act::File(_) | Act::Output | Act::Nothing => Ok(()),
@@ -161,17 +132,11 @@ impl Session {
 
     fn failure(&self, page: &Page, number: usize, block: &Block, what: &str) -> String {
         let printed = fs::read_to_string(self.block_file(number, "out")).unwrap_or_default();
-        let mut text = format!(
-            "{}:{}: this block {what}\n\n{}",
-            page.path, block.line, block.text
-        );
+        let mut text = format!("{}:{}: this block {what}\n\n{}", page.path, block.line, block.text);
         if let Some(expected) = &block.expected {
             let _ = write!(text, "\n--- what the page says\n{expected}");
         }
-        let _ = write!(
-            text,
-            "\n--- what it printed (standard error stands above)\n{printed}"
-        );
+        let _ = write!(text, "\n--- what it printed (standard error stands above)\n{printed}");
         text
     }
 }

@@ -27,7 +27,10 @@ pub fn free_port() -> io::Result<u16> {
     }
     Err(io::Error::new(
         io::ErrorKind::AddrInUse,
-        format!("found no free loopback port from {} to {}", range.start, range.end),
+        format!(
+            "found no free loopback port from {} to {}",
+            range.start, range.end
+        ),
     ))
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use crate::message::Message;
-use crate::publisher::{PublishClass, PublishError, Publisher, PublisherLimits};
+use crate::publisher::{PublishError, Publisher, PublisherLimits};
 
 /// A publisher that keeps what it is given, in the order in which it took it. Clones share it.
 ///
@@ -30,7 +31,11 @@ use crate::publisher::{PublishClass, PublishError, Publisher, PublisherLimits};
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
-pub struct MemoryPublisher(Arc<Shared>);
+pub struct MemoryPublisher {
+    shared: Arc<Shared>,
+    /// This handle and its clones are closed; the target and its other handles are not.
+    closed: Arc<AtomicBool>,
+}
 
 struct Shared {
     limits: PublisherLimits,
@@ -50,7 +55,6 @@ struct Board {
     tally: MemoryTally,
     /// Goes up with each call of `let_go`; a hanging publish waits for the next.
     let_go: u64,
-    closed: bool,
 }
 
 struct Rule {
@@ -150,12 +154,19 @@ impl MemoryPublisher {
     /// A target with limits of its own.
     #[must_use]
     pub fn with(limits: PublisherLimits, deduplicates: bool) -> Self {
-        Self(Arc::new(Shared {
+        let shared = Shared {
             limits,
             deduplicates,
             board: Mutex::default(),
             changed: Notify::new(),
-        }))
+        };
+        Self { shared: Arc::new(shared), closed: Arc::default() }
+    }
+
+    /// Another handle on the same target, as another process has: closing one leaves the other open.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), closed: Arc::default() }
     }
 
     /// For the next `times` publishes that fit.
@@ -169,54 +180,54 @@ impl MemoryPublisher {
     }
 
     fn rule(&self, on: On, left: Option<u32>, act: Act) {
-        self.0.lock().rules.push(Rule { on, left, act });
+        self.shared.lock().rules.push(Rule { on, left, act });
     }
 
     /// Makes [`Publisher::check`] refuse what fits, before any publish.
     pub fn refuse_before(&self, on: On, detail: &str) {
-        self.0.lock().refused_before.push((on, PublishError::permanent(detail)));
+        self.shared.lock().refused_before.push((on, PublishError::permanent(detail)));
     }
 
     /// Forgets every rule. What hangs goes on hanging.
     pub fn clear(&self) {
-        let mut board = self.0.lock();
+        let mut board = self.shared.lock();
         board.rules.clear();
         board.refused_before.clear();
     }
 
     /// Answers every publish that hangs now.
     pub fn let_go(&self) {
-        self.0.lock().let_go += 1;
-        self.0.changed.notify_waiters();
+        self.shared.lock().let_go += 1;
+        self.shared.changed.notify_waiters();
     }
 
     /// What was taken so far, in order.
     #[must_use]
     pub fn deliveries(&self) -> Vec<Delivery> {
-        self.0.lock().deliveries.clone()
+        self.shared.lock().deliveries.clone()
     }
 
     /// The ids of what was taken so far, in order.
     #[must_use]
     pub fn ids(&self) -> Vec<String> {
-        let board = self.0.lock();
+        let board = self.shared.lock();
         board.deliveries.iter().map(|delivery| delivery.message.id().to_owned()).collect()
     }
 
     /// What happened so far.
     #[must_use]
     pub fn tally(&self) -> MemoryTally {
-        self.0.lock().tally
+        self.shared.lock().tally
     }
 
     /// Waits until `enough` says so of what was taken and of the tally. Without a bound: the caller
     /// brings the timeout.
     pub async fn until(&self, enough: impl Fn(&[Delivery], &MemoryTally) -> bool) {
         loop {
-            let mut changed = std::pin::pin!(self.0.changed.notified());
+            let mut changed = std::pin::pin!(self.shared.changed.notified());
             changed.as_mut().enable();
             {
-                let board = self.0.lock();
+                let board = self.shared.lock();
                 if enough(&board.deliveries, &board.tally) {
                     return;
                 }
@@ -233,11 +244,11 @@ impl MemoryPublisher {
 
     /// Waits for the next call of `let_go`.
     async fn hang(&self) {
-        let before = self.0.lock().let_go;
+        let before = self.shared.lock().let_go;
         loop {
-            let mut changed = std::pin::pin!(self.0.changed.notified());
+            let mut changed = std::pin::pin!(self.shared.changed.notified());
             changed.as_mut().enable();
-            if self.0.lock().let_go > before {
+            if self.shared.lock().let_go > before {
                 return;
             }
             changed.await;
@@ -248,6 +259,13 @@ impl MemoryPublisher {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Board> {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check_size(&self, message: &Message) -> Result<(), PublishError> {
+        if message.body().len() > self.limits.body_bytes_max {
+            return Err(PublishError::permanent("the body is over the target's limit"));
+        }
+        Ok(())
     }
 
     fn take(&self, message: &Message) {
@@ -339,50 +357,45 @@ impl Publisher for MemoryPublisher {
     }
 
     fn limits(&self) -> PublisherLimits {
-        self.0.limits
+        self.shared.limits
     }
 
     fn check(&self, message: &Message) -> Result<(), PublishError> {
-        let board = self.0.lock();
+        let board = self.shared.lock();
         match board.refused_before.iter().find(|(on, _)| on.fits(message)) {
             Some((_, error)) => Err(error.clone()),
-            None => Ok(()),
+            None => self.shared.check_size(message),
         }
     }
 
     async fn publish(&self, message: &Message) -> Result<(), PublishError> {
         let act = {
-            let mut board = self.0.lock();
-            if board.closed {
+            let mut board = self.shared.lock();
+            if self.closed.load(Ordering::SeqCst) {
                 board.tally.after_close += 1;
                 return Err(PublishError::unreachable("the target is closed"));
             }
             board.act_for(message)
         };
-        let _in_flight = InFlight::begin(&self.0, message);
-        if message.body().len() > self.0.limits.body_bytes_max {
-            return Err(PublishError::new(
-                PublishClass::Permanent,
-                "the body is over the target's limit",
-            ));
-        }
+        let _in_flight = InFlight::begin(&self.shared, message);
+        self.shared.check_size(message)?;
         match act {
-            Act::Confirm => self.0.take(message),
+            Act::Confirm => self.shared.take(message),
             Act::Refuse(error) => return Err(error),
             Act::TakeAndFail(error) => {
-                self.0.take(message);
+                self.shared.take(message);
                 return Err(error);
             }
             Act::Delay(time) => {
                 tokio::time::sleep(time).await;
-                self.0.take(message);
+                self.shared.take(message);
             }
             Act::Hang => {
                 self.hang().await;
-                self.0.take(message);
+                self.shared.take(message);
             }
             Act::TakeAndHang => {
-                self.0.take(message);
+                self.shared.take(message);
                 self.hang().await;
             }
         }
@@ -390,11 +403,11 @@ impl Publisher for MemoryPublisher {
     }
 
     async fn reset(&self) {
-        self.0.lock().tally.resets += 1;
-        self.0.changed.notify_waiters();
+        self.shared.lock().tally.resets += 1;
+        self.shared.changed.notify_waiters();
     }
 
     async fn close(&self) {
-        self.0.lock().closed = true;
+        self.closed.store(true, Ordering::SeqCst);
     }
 }

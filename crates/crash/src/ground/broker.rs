@@ -56,10 +56,7 @@ impl Broker {
     }
 
     pub(super) fn file(folder: &Path) -> Self {
-        Self::File {
-            path: folder.join("out.jsonl"),
-            seen: 0,
-        }
+        Self::File { path: folder.join("out.jsonl"), seen: 0 }
     }
 
     pub(super) fn url(&self) -> String {
@@ -107,11 +104,8 @@ async fn jetstream(server: &Nats) -> io::Result<jetstream::Context> {
 
 async fn arrived_in_stream(server: &Nats, seen: &mut u64) -> io::Result<Vec<Arrival>> {
     let doing = "reading the stream";
-    let stream = jetstream(server)
-        .await?
-        .get_stream(STREAM)
-        .await
-        .map_err(|error| failed(doing, error))?;
+    let stream =
+        jetstream(server).await?.get_stream(STREAM).await.map_err(|error| failed(doing, error))?;
     let last = stream.cached_info().state.last_sequence;
     let mut arrivals = Vec::new();
     if last <= *seen {
@@ -119,32 +113,19 @@ async fn arrived_in_stream(server: &Nats, seen: &mut u64) -> io::Result<Vec<Arri
     }
     let consumer = stream
         .create_consumer(pull::OrderedConfig {
-            deliver_policy: DeliverPolicy::ByStartSequence {
-                start_sequence: *seen + 1,
-            },
+            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: *seen + 1 },
             ..pull::OrderedConfig::default()
         })
         .await
         .map_err(|error| failed(doing, error))?;
-    let mut messages = consumer
-        .messages()
-        .await
-        .map_err(|error| failed(doing, error))?;
+    let mut messages = consumer.messages().await.map_err(|error| failed(doing, error))?;
     while *seen < last {
         let message = tokio::time::timeout(PATIENCE, messages.next())
             .await
-            .map_err(|_| {
-                failed(
-                    doing,
-                    format!("nothing came after message {seen} of {last}"),
-                )
-            })?
+            .map_err(|_| failed(doing, format!("nothing came after message {seen} of {last}")))?
             .ok_or_else(|| failed(doing, "it ended early"))?
             .map_err(|error| failed(doing, error))?;
-        *seen = message
-            .info()
-            .map_err(|error| failed(doing, error))?
-            .stream_sequence;
+        *seen = message.info().map_err(|error| failed(doing, error))?.stream_sequence;
         let header = |name: &str| {
             let value = message.headers.as_ref()?.get(name)?;
             Some(value.as_str().to_owned())
@@ -167,10 +148,7 @@ fn arrived_in_file(path: &Path, seen: &mut usize) -> io::Result<Vec<Arrival>> {
     let new = text
         .get(*seen..)
         .ok_or_else(|| failed("reading the file", "lines that were read are gone"))?;
-    let whole = new
-        .iter()
-        .rposition(|byte| *byte == b'\n')
-        .map_or(0, |at| at + 1);
+    let whole = new.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     *seen += whole;
     new[..whole]
         .split_inclusive(|byte| *byte == b'\n')

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendoff_core::store::OutboxDesk;
+use sendoff::store::OutboxDesk;
 
 use crate::ledger::{Arrival, Committed};
 use crate::writers::Books;
@@ -50,9 +50,7 @@ pub struct Ground {
 
 impl fmt::Debug for Ground {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ground")
-            .field("folder", &self.folder.path())
-            .finish_non_exhaustive()
+        f.debug_struct("Ground").field("folder", &self.folder.path()).finish_non_exhaustive()
     }
 }
 
@@ -63,13 +61,9 @@ impl Ground {
     /// # Errors
     /// Where a server does not start or the tables cannot be made.
     pub fn start(store: StoreKind, target: TargetKind, dedup_window: Duration) -> io::Result<Self> {
-        let folder = tempfile::Builder::new()
-            .prefix("sendoff-crash-")
-            .tempdir()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()?;
+        let folder = tempfile::Builder::new().prefix("sendoff-crash-").tempdir()?;
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let (store, broker) = runtime.block_on(async {
             let store = match store {
                 StoreKind::Postgres => Store::postgres().await?,
@@ -81,12 +75,7 @@ impl Ground {
             };
             io::Result::Ok((store, broker))
         })?;
-        Ok(Self {
-            store,
-            broker,
-            runtime,
-            folder,
-        })
+        Ok(Self { store, broker, runtime, folder })
     }
 
     /// The relays' `--store`.

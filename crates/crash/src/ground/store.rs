@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::Connection;
+use sendoff::postgres::{PostgresOptions, PostgresStore};
+use sendoff::sqlite::{SqliteOptions, SqliteStore};
+use sendoff::store::OutboxDesk;
 use sendoff_conformance::servers::Postgres;
-use sendoff_core::store::OutboxDesk;
-use sendoff_stores::postgres::{PostgresOptions, PostgresStore};
-use sendoff_stores::sqlite::{SqliteOptions, SqliteStore};
 use tokio_postgres::NoTls;
 use uuid::Uuid;
 
 use crate::failed;
 use crate::ledger::Committed;
 use crate::order::Order;
-use crate::writers::{Books, KEYS};
+use crate::writers::{Books, KEYS, key_name};
 
 /// The business's own tables. `version` is the key's, counted under a lock on its `key_version`.
 const POSTGRES_TABLES: &str = "
@@ -54,15 +54,9 @@ impl Store {
         let desk = PostgresStore::new(&url, PostgresOptions::default())
             .map_err(|error| failed("opening the store", error))?;
         migrate(&desk).await?;
-        server.execute("shop", POSTGRES_TABLES)?;
-        for key in 0..KEYS {
-            server.execute("shop", &insert_key(key))?;
-        }
+        server.execute("shop", &format!("{POSTGRES_TABLES} {}", insert_keys()))?;
         Ok(Self {
-            kind: Kind::Postgres {
-                server: Box::new(server),
-                url,
-            },
+            kind: Kind::Postgres { server: Box::new(server), url },
             desk: Arc::new(desk),
             seen: 0,
         })
@@ -70,28 +64,16 @@ impl Store {
 
     pub(super) async fn sqlite(folder: &Path) -> io::Result<Self> {
         let path = folder.join("shop.db");
-        let options = SqliteOptions {
-            create: true,
-            ..SqliteOptions::default()
-        };
+        let options = SqliteOptions { create: true, ..SqliteOptions::default() };
         let desk = SqliteStore::open(&path, options)
             .map_err(|error| failed("opening the store", error))?;
         migrate(&desk).await?;
         let doing = "making the orders";
         let connection = Connection::open(&path).map_err(|error| failed(doing, error))?;
         connection
-            .execute_batch(SQLITE_TABLES)
+            .execute_batch(&format!("BEGIN; {SQLITE_TABLES} {}; COMMIT", insert_keys()))
             .map_err(|error| failed(doing, error))?;
-        for key in 0..KEYS {
-            connection
-                .execute_batch(&insert_key(key))
-                .map_err(|error| failed(doing, error))?;
-        }
-        Ok(Self {
-            kind: Kind::Sqlite { path },
-            desk: Arc::new(desk),
-            seen: 0,
-        })
+        Ok(Self { kind: Kind::Sqlite { path }, desk: Arc::new(desk), seen: 0 })
     }
 
     pub(super) fn url(&self) -> String {
@@ -125,12 +107,7 @@ impl Store {
             self.seen = row.pos;
             let id = Uuid::try_parse(&row.id).map_err(|error| failed("reading an id", error))?;
             committed.push(Committed {
-                order: Order {
-                    id,
-                    key: row.key,
-                    seed: row.seed,
-                    length: row.length,
-                },
+                order: Order { id, key: row.key, seed: row.seed, length: row.length },
                 version: row.version,
             });
         }
@@ -151,15 +128,13 @@ impl Store {
     }
 }
 
-fn insert_key(key: u32) -> String {
-    format!("INSERT INTO key_version (key) VALUES ('customer-{key}')")
+fn insert_keys() -> String {
+    let rows: Vec<String> = (0..KEYS).map(|key| format!("('{}')", key_name(key))).collect();
+    format!("INSERT INTO key_version (key) VALUES {}", rows.join(", "))
 }
 
 async fn migrate(desk: &dyn OutboxDesk) -> io::Result<()> {
-    desk.migrate()
-        .await
-        .map(drop)
-        .map_err(|error| failed("migrating the store", error))
+    desk.migrate().await.map(drop).map_err(|error| failed("migrating the store", error))
 }
 
 struct Row {

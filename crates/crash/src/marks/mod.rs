@@ -8,7 +8,7 @@
 mod read;
 mod write;
 
-pub use read::{Counts, Log, Span};
+pub use read::{Counts, Log, Span, history};
 pub use write::Marks;
 
 /// What a message went through in one relay process.
@@ -27,12 +27,20 @@ pub enum Phase {
     Unknown = 5,
     /// The broker (or the harness in its place) refused it; nothing is under way.
     Refused = 6,
-    /// A verdict on it is in the store: nothing is under way in this process.
+    /// It is settled as published: nothing is under way in this process.
     Settled = 7,
     /// Read and given up again, since its lane went to another relay.
     Dropped = 8,
-    /// A verdict on it came too late and was fenced. The id is zero.
+    /// A verdict on it came under an epoch that was over: its lane had another owner by then.
     Fenced = 9,
+    /// The same, though the lease, counted from before it was asked for, was not over.
+    FencedEarly = 10,
+    /// It is settled as to be tried again.
+    Retried = 11,
+    /// It is settled as quarantined.
+    Quarantined = 12,
+    /// It is settled as held behind its key.
+    Held = 13,
 }
 
 impl Phase {
@@ -52,6 +60,10 @@ impl Phase {
             Self::Settled => "settled",
             Self::Dropped => "dropped",
             Self::Fenced => "fenced",
+            Self::FencedEarly => "fenced before its lease was over",
+            Self::Retried => "to be tried again",
+            Self::Quarantined => "quarantined",
+            Self::Held => "held",
         }
     }
 
@@ -66,23 +78,34 @@ impl Phase {
             Self::Settled,
             Self::Dropped,
             Self::Fenced,
+            Self::FencedEarly,
+            Self::Retried,
+            Self::Quarantined,
+            Self::Held,
         ]
         .into_iter()
         .find(|phase| *phase as u8 == byte)
     }
 
-    /// Whether a second delivery is possible when the process dies now.
-    fn in_flight(self) -> bool {
+    /// Whether this process is done with it, until it reads it again.
+    fn is_over(self) -> bool {
         matches!(
             self,
-            Self::Published | Self::Confirmed | Self::Settling | Self::Unknown
+            Self::Settled | Self::Dropped | Self::Retried | Self::Quarantined | Self::Held
         )
+    }
+
+    /// Whether a second delivery is possible when the process dies now.
+    fn in_flight(self) -> bool {
+        matches!(self, Self::Published | Self::Confirmed | Self::Settling | Self::Unknown)
     }
 }
 
-/// One record: what, when (nanoseconds since the machine started), which message.
+/// One record: what, when (nanoseconds since the machine started), which message in which row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
+    /// The row.
+    pub seq: i64,
     /// What it enters.
     pub phase: Phase,
     /// When, in nanoseconds since the machine started.
@@ -91,14 +114,15 @@ pub struct Mark {
     pub id: u128,
 }
 
-/// Bytes of a record: phase, 7 of padding, time, id.
-const RECORD_BYTES: usize = 32;
+/// Bytes of a record: phase, 7 of padding, time, id, seq.
+const RECORD_BYTES: usize = 40;
 
 impl Mark {
     fn encode(self, to: &mut Vec<u8>) {
         to.extend([self.phase as u8, 0, 0, 0, 0, 0, 0, 0]);
         to.extend(self.at.to_le_bytes());
         to.extend(self.id.to_le_bytes());
+        to.extend(self.seq.to_le_bytes());
     }
 
     fn decode(record: &[u8]) -> Option<Self> {
@@ -106,6 +130,7 @@ impl Mark {
             phase: Phase::from_byte(*record.first()?)?,
             at: u64::from_le_bytes(record.get(8..16)?.try_into().ok()?),
             id: u128::from_le_bytes(record.get(16..32)?.try_into().ok()?),
+            seq: i64::from_le_bytes(record.get(32..40)?.try_into().ok()?),
         })
     }
 }
@@ -113,6 +138,6 @@ impl Mark {
 /// Nanoseconds since the machine started: the same clock in every process.
 #[must_use]
 pub fn now() -> u64 {
-    let since_boot = sendoff_core::time::Clock::system().since_boot();
+    let since_boot = sendoff::time::Clock::system().since_boot();
     u64::try_from(since_boot.as_nanos()).unwrap_or(u64::MAX)
 }

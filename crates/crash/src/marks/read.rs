@@ -1,6 +1,7 @@
 //! The harness's side of the marks: one log for each relay process.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -12,6 +13,12 @@ use super::{Mark, Phase, RECORD_BYTES};
 pub struct Counts(pub [u64; 4]);
 
 impl Counts {
+    /// Whether there is something beyond the broker's door: published, confirmed or settling.
+    #[must_use]
+    pub fn any_sent(self) -> bool {
+        self.0[1..].iter().any(|count| *count > 0)
+    }
+
     /// Whether there is something in any phase.
     #[must_use]
     pub fn any(self) -> bool {
@@ -26,6 +33,17 @@ impl Counts {
             .zip(self.0)
             .find(|(counted, _)| **counted == phase)
             .map_or(0, |(_, count)| count)
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut before = "";
+        for (phase, count) in Phase::COUNTED.iter().zip(self.0) {
+            write!(f, "{before}{} {count}", phase.as_str())?;
+            before = ", ";
+        }
+        Ok(())
     }
 }
 
@@ -48,6 +66,8 @@ pub struct Span {
     pub to: u64,
     /// Its publish ended without an answer.
     pub unknown: bool,
+    /// Its verdict was fenced: the lease had lapsed while it was in flight.
+    pub fenced: bool,
 }
 
 /// What one relay process did.
@@ -61,6 +81,7 @@ pub struct Log {
     now: HashMap<u128, (Phase, Option<Span>)>,
     done: Vec<Span>,
     fenced: u64,
+    fenced_early: u64,
 }
 
 impl Log {
@@ -75,6 +96,7 @@ impl Log {
             now: HashMap::new(),
             done: Vec::new(),
             fenced: 0,
+            fenced_early: 0,
         }
     }
 
@@ -84,12 +106,7 @@ impl Log {
     /// Those of the file.
     pub fn counts(&mut self, until: u64) -> io::Result<Counts> {
         self.fetch()?;
-        while let Some(mark) = self
-            .pending
-            .front()
-            .copied()
-            .filter(|mark| mark.at <= until)
-        {
+        while let Some(mark) = self.pending.front().copied().filter(|mark| mark.at <= until) {
             self.pending.pop_front();
             self.apply(mark);
         }
@@ -119,9 +136,17 @@ impl Log {
         self.fenced
     }
 
+    /// How many of them were fenced before the lease was over.
+    #[must_use]
+    pub fn fenced_early(&self) -> u64 {
+        self.fenced_early
+    }
+
     /// Forgets what is over, before the next stretch begins.
     pub fn forget(&mut self) {
         self.done.clear();
+        self.fenced = 0;
+        self.fenced_early = 0;
     }
 
     fn fetch(&mut self) -> io::Result<()> {
@@ -137,47 +162,53 @@ impl Log {
         }
         let whole = self.rest.len() - self.rest.len() % RECORD_BYTES;
         let records = self.rest.drain(..whole).collect::<Vec<u8>>();
-        self.pending
-            .extend(records.chunks_exact(RECORD_BYTES).filter_map(Mark::decode));
+        self.pending.extend(records.chunks_exact(RECORD_BYTES).filter_map(Mark::decode));
         Ok(())
     }
 
     fn apply(&mut self, mark: Mark) {
-        if mark.phase == Phase::Fenced {
+        if matches!(mark.phase, Phase::Fenced | Phase::FencedEarly) {
             self.fenced += 1;
+            self.fenced_early += u64::from(mark.phase == Phase::FencedEarly);
+            if let Some((_, Some(span))) = self.now.get_mut(&mark.id) {
+                span.fenced = true;
+            }
             return;
         }
-        let span = self.now.remove(&mark.id).and_then(|(_, span)| span);
-        let span = match (mark.phase.in_flight(), span) {
-            (true, Some(span)) => Some(Span {
-                unknown: span.unknown || mark.phase == Phase::Unknown,
-                ..span
-            }),
-            (true, None) => Some(Span {
-                id: mark.id,
-                from: mark.at,
-                to: u64::MAX,
-                unknown: mark.phase == Phase::Unknown,
-            }),
-            (false, span) => {
-                self.done.extend(span.map(|span| Span {
-                    to: mark.at,
-                    ..span
-                }));
-                None
-            }
-        };
-        if !matches!(mark.phase, Phase::Settled | Phase::Dropped) {
-            self.now.insert(mark.id, (mark.phase, span));
+        let begun = self.now.remove(&mark.id).and_then(|(_, span)| span);
+        let mut span = begun.unwrap_or(Span {
+            id: mark.id,
+            from: mark.at,
+            to: u64::MAX,
+            unknown: false,
+            fenced: false,
+        });
+        span.unknown |= mark.phase == Phase::Unknown;
+        let open = mark.phase.in_flight().then_some(span);
+        if open.is_none() && begun.is_some() {
+            self.done.push(Span { to: mark.at, ..span });
+        }
+        if !mark.phase.is_over() {
+            self.now.insert(mark.id, (mark.phase, open));
         }
     }
+}
+
+/// Every mark of these messages in one file, in order.
+///
+/// # Errors
+/// Those of the file.
+pub fn history(path: &Path, of: impl Fn(u128) -> bool) -> io::Result<Vec<Mark>> {
+    let records = std::fs::read(path)?;
+    let marks = records.chunks_exact(RECORD_BYTES).filter_map(Mark::decode);
+    Ok(marks.filter(|mark| of(mark.id)).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Counts, Log};
     use crate::marks::{Marks, Phase, now};
-    use sendoff_core::lane::Lane;
+    use sendoff::lane::Lane;
 
     #[test]
     fn a_log_knows_what_was_in_flight_and_since_when() {
@@ -186,9 +217,7 @@ mod tests {
         let marks = Marks::create(&path).unwrap();
         let mut log = Log::new(&path);
         let lane = Lane(1);
-        marks
-            .read(&[(1, 11, lane), (2, 12, lane), (3, 13, lane)])
-            .unwrap();
+        marks.read(&[(1, 11, lane), (2, 12, lane), (3, 13, lane)]).unwrap();
         marks.enter(Phase::Published, 11).unwrap();
         marks.enter(Phase::Published, 12).unwrap();
         let before = now();
@@ -198,7 +227,9 @@ mod tests {
         assert_eq!(log.counts(before).unwrap(), Counts([1, 2, 0, 0]));
         assert_eq!(log.counts(u64::MAX).unwrap(), Counts([1, 1, 0, 1]));
 
-        marks.settled([1].into_iter(), 0).unwrap();
+        marks.settled([(1, Phase::Settled)].into_iter()).unwrap();
+        // An older look may still show what is settled.
+        marks.read(&[(1, 11, lane), (2, 12, lane)]).unwrap();
         marks.hold(&[]).unwrap();
         assert_eq!(log.counts(u64::MAX).unwrap(), Counts([0, 1, 0, 0]));
         let mut spans: Vec<_> = log.spans().collect();

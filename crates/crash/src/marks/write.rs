@@ -1,12 +1,12 @@
 //! The relay's side of the marks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use sendoff_core::lane::Lane;
+use sendoff::lane::Lane;
 
 use super::{Mark, Phase, now};
 
@@ -19,7 +19,8 @@ struct Inner {
     file: File,
     /// Verdicts name rows by seq, publishes by id.
     ids: HashMap<i64, u128>,
-    rows: HashMap<u128, (Phase, Lane)>,
+    rows: HashMap<u128, (i64, Phase, Lane)>,
+    published: HashSet<u128>,
 }
 
 impl Marks {
@@ -33,20 +34,27 @@ impl Marks {
             file,
             ids: HashMap::new(),
             rows: HashMap::new(),
+            published: HashSet::new(),
         })))
     }
 
-    /// Rows were read.
+    /// Rows were read. Those that are under way already, or that this process has settled as
+    /// published, are no news: looks overlap each other and the settlements.
     ///
     /// # Errors
     /// Those of the file.
     pub fn read(&self, rows: &[(i64, u128, Lane)]) -> io::Result<()> {
         self.with(|inner| {
+            let mut news = Vec::new();
             for (seq, id, lane) in rows {
+                if inner.published.contains(id) || inner.rows.contains_key(id) {
+                    continue;
+                }
                 inner.ids.insert(*seq, *id);
-                inner.rows.insert(*id, (Phase::Read, *lane));
+                inner.rows.insert(*id, (*seq, Phase::Read, *lane));
+                news.push((*seq, *id));
             }
-            inner.write(Phase::Read, rows.iter().map(|(_, id, _)| *id))
+            inner.write(Phase::Read, news.into_iter())
         })
     }
 
@@ -64,9 +72,7 @@ impl Marks {
     /// Those of the file.
     pub fn rows_enter(&self, phase: Phase, seqs: impl Iterator<Item = i64>) -> io::Result<()> {
         self.with(|inner| {
-            let ids: Vec<u128> = seqs
-                .filter_map(|seq| inner.ids.get(&seq).copied())
-                .collect();
+            let ids: Vec<u128> = seqs.filter_map(|seq| inner.ids.get(&seq).copied()).collect();
             inner.enter(phase, &ids)
         })
     }
@@ -75,14 +81,20 @@ impl Marks {
     ///
     /// # Errors
     /// Those of the file.
-    pub fn settled(&self, seqs: impl Iterator<Item = i64>, fenced: usize) -> io::Result<()> {
+    pub fn settled(&self, rows: impl Iterator<Item = (i64, Phase)>) -> io::Result<()> {
         self.with(|inner| {
-            let ids: Vec<u128> = seqs.filter_map(|seq| inner.ids.remove(&seq)).collect();
-            for id in &ids {
-                inner.rows.remove(id);
+            let mut over: HashMap<Phase, Vec<(i64, u128)>> = HashMap::new();
+            for (seq, phase) in rows {
+                let Some(id) = inner.ids.remove(&seq) else {
+                    continue;
+                };
+                inner.rows.remove(&id);
+                if phase == Phase::Settled {
+                    inner.published.insert(id);
+                }
+                over.entry(phase).or_default().push((seq, id));
             }
-            inner.write(Phase::Settled, ids.into_iter())?;
-            inner.write(Phase::Fenced, std::iter::repeat_n(0, fenced))
+            over.into_iter().try_for_each(|(phase, rows)| inner.write(phase, rows.into_iter()))
         })
     }
 
@@ -92,13 +104,13 @@ impl Marks {
     /// Those of the file.
     pub fn hold(&self, lanes: &[Lane]) -> io::Result<()> {
         self.with(|inner| {
-            let lost: Vec<u128> = inner
+            let lost: Vec<(i64, u128)> = inner
                 .rows
                 .iter()
-                .filter(|(_, (phase, lane))| *phase == Phase::Read && !lanes.contains(lane))
-                .map(|(id, _)| *id)
+                .filter(|(_, (_, phase, lane))| *phase == Phase::Read && !lanes.contains(lane))
+                .map(|(id, (seq, _, _))| (*seq, *id))
                 .collect();
-            for id in &lost {
+            for (_, id) in &lost {
                 inner.rows.remove(id);
             }
             inner.write(Phase::Dropped, lost.into_iter())
@@ -112,20 +124,23 @@ impl Marks {
 
 impl Inner {
     fn enter(&mut self, phase: Phase, ids: &[u128]) -> io::Result<()> {
+        let mut rows = Vec::with_capacity(ids.len());
         for id in ids {
-            if let Some((now, _)) = self.rows.get_mut(id) {
+            let row = self.rows.get_mut(id).map(|(seq, now, _)| {
                 *now = phase;
-            }
+                *seq
+            });
+            rows.push((row.unwrap_or(0), *id));
         }
-        self.write(phase, ids.iter().copied())
+        self.write(phase, rows.into_iter())
     }
 
     /// One `write` for all of them: a kill leaves all or none.
-    fn write(&mut self, phase: Phase, ids: impl Iterator<Item = u128>) -> io::Result<()> {
+    fn write(&mut self, phase: Phase, rows: impl Iterator<Item = (i64, u128)>) -> io::Result<()> {
         let at = now();
         let mut records = Vec::new();
-        for id in ids {
-            Mark { phase, at, id }.encode(&mut records);
+        for (seq, id) in rows {
+            Mark { seq, phase, at, id }.encode(&mut records);
         }
         if records.is_empty() {
             return Ok(());

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use sendoff_core::publisher::{PublishClass, PublisherLimits};
-use sendoff_core::{Message, PublishError, Publisher};
+use sendoff::publisher::{PublishClass, PublisherLimits};
+use sendoff::{Message, PublishError, Publisher};
 use uuid::Uuid;
 
 use super::must;
@@ -35,12 +35,7 @@ impl WatchedPublisher {
     /// Watches a publisher.
     #[must_use]
     pub fn new(inner: Arc<dyn Publisher>, marks: Arc<Marks>, trouble: Trouble) -> Self {
-        Self {
-            inner,
-            marks,
-            trouble,
-            failed: Mutex::default(),
-        }
+        Self { inner, marks, trouble, failed: Mutex::default() }
     }
 
     fn fails(&self, message: &Message, id: u128) -> Option<PublishError> {
@@ -75,11 +70,7 @@ impl Publisher for WatchedPublisher {
             return Err(error);
         }
         must(self.marks.enter(Phase::Published, id));
-        let mut ended = Ended {
-            marks: &self.marks,
-            id,
-            phase: Phase::Unknown,
-        };
+        let mut ended = Ended { marks: &self.marks, id, phase: Phase::Unknown };
         let result = self.inner.publish(message).await;
         ended.phase = match result.as_ref().map_err(PublishError::class) {
             Ok(()) => Phase::Confirmed,

@@ -1,30 +1,48 @@
 //! A store that marks what is read and settled.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use sendoff_core::Result;
-use sendoff_core::lane::Lane;
-use sendoff_core::store::{
+use sendoff::Result;
+use sendoff::lane::Lane;
+use sendoff::store::{
     Content, LeaseGrant, LeaseRequest, Look, OutboxStore, Outcome, RelayId, Settled, Sight, Verdict,
 };
 use uuid::Uuid;
 
 use super::must;
-use crate::marks::{Marks, Phase};
+use crate::marks::{Marks, Phase, now};
 
 /// A store that marks what is read and settled.
 #[derive(Debug)]
 pub struct WatchedStore {
     inner: Arc<dyn OutboxStore>,
     marks: Arc<Marks>,
+    /// Until when a lane is leased under an epoch, counted from before the renewal was sent.
+    leased: Mutex<HashMap<(Lane, i64), u64>>,
 }
 
 impl WatchedStore {
     /// Watches a store.
     #[must_use]
     pub fn new(inner: Arc<dyn OutboxStore>, marks: Arc<Marks>) -> Self {
-        Self { inner, marks }
+        Self { inner, marks, leased: Mutex::default() }
+    }
+
+    fn leased(&self) -> MutexGuard<'_, HashMap<(Lane, i64), u64>> {
+        self.leased.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Marks the verdicts that were fenced. Nobody may own a lane while its lease lasts.
+    fn mark_fenced(&self, verdicts: &[Verdict], fenced: &[i64]) {
+        let at = now();
+        for verdict in verdicts.iter().filter(|verdict| fenced.contains(&verdict.seq)) {
+            let until = self.leased().get(&(verdict.lane, verdict.epoch)).copied();
+            let early = until.is_some_and(|until| at < until);
+            let phase = if early { Phase::FencedEarly } else { Phase::Fenced };
+            must(self.marks.rows_enter(phase, std::iter::once(verdict.seq)));
+        }
     }
 }
 
@@ -35,7 +53,9 @@ impl OutboxStore for WatchedStore {
     }
 
     async fn lease(&self, request: &LeaseRequest) -> Result<LeaseGrant> {
+        let until = now().saturating_add(u64::try_from(request.ttl.as_nanos()).unwrap_or(u64::MAX));
         let grant = self.inner.lease(request).await?;
+        self.leased().extend(grant.lanes.iter().map(|held| ((held.lane, held.epoch), until)));
         let lanes: Vec<Lane> = grant.lanes.iter().map(|lease| lease.lane).collect();
         must(self.marks.hold(&lanes));
         Ok(grant)
@@ -68,8 +88,17 @@ impl OutboxStore for WatchedStore {
         must(self.marks.rows_enter(Phase::Settling, published()));
         match self.inner.settle(relay, verdicts).await {
             Ok(settled) => {
-                let seqs = verdicts.iter().map(|verdict| verdict.seq);
-                must(self.marks.settled(seqs, settled.fenced.len()));
+                let rows = verdicts.iter().map(|verdict| {
+                    let phase = match verdict.outcome {
+                        Outcome::Published { .. } => Phase::Settled,
+                        Outcome::Retry { .. } => Phase::Retried,
+                        Outcome::Quarantined { .. } => Phase::Quarantined,
+                        Outcome::Held => Phase::Held,
+                    };
+                    (verdict.seq, phase)
+                });
+                self.mark_fenced(verdicts, &settled.fenced);
+                must(self.marks.settled(rows));
                 Ok(settled)
             }
             Err(error) => {

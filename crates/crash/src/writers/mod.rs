@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-pub use plan::KEYS;
+pub use plan::{KEYS, key_name};
 
 /// Where writers write to.
 #[derive(Debug, Clone)]
@@ -82,12 +82,12 @@ impl Writers {
                     rate: rate / f64::from(writers),
                     shared: shared.clone(),
                 };
-                std::thread::Builder::new()
-                    .name(format!("writer-{writer}"))
-                    .spawn(move || match &task.books {
+                std::thread::Builder::new().name(format!("writer-{writer}")).spawn(move || {
+                    match &task.books {
                         Books::Postgres(url) => postgres::write(&task, url),
                         Books::Sqlite(path) => sqlite::write(&task, path),
-                    })
+                    }
+                })
             })
             .collect::<io::Result<_>>()?;
         Ok(Self { shared, threads })
@@ -100,9 +100,7 @@ impl Writers {
     pub fn stop(mut self) -> io::Result<Wrote> {
         self.shared.stop.store(true, Ordering::Relaxed);
         for thread in std::mem::take(&mut self.threads) {
-            thread
-                .join()
-                .map_err(|_| io::Error::other("a writer panicked"))??;
+            thread.join().map_err(|_| io::Error::other("a writer panicked"))??;
         }
         Ok(Wrote {
             rolled_back: self.shared.rolled_back.load(Ordering::Relaxed),

@@ -7,6 +7,12 @@ use crate::order::{Order, POISON_TOPIC, TOPIC};
 /// How many keys there are.
 pub const KEYS: u32 = 60;
 
+/// A key's name.
+#[must_use]
+pub fn key_name(number: u32) -> String {
+    format!("customer-{number}")
+}
+
 /// What one transaction is going to do.
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -49,9 +55,7 @@ impl Plan {
         let steps = keys
             .into_iter()
             .map(|key| Step {
-                placings: (0..random.u32(1..=4))
-                    .map(|_| Placing::random(random, key))
-                    .collect(),
+                placings: (0..random.u32(1..=4)).map(|_| Placing::random(random, key)).collect(),
                 savepoint: (random.u32(..5) == 0).then(|| random.bool()),
             })
             .collect();
@@ -90,16 +94,16 @@ impl Placing {
         // compare with. So only messages without a key have one here.
         let due = key.is_none() && random.u32(..4) == 0;
         Self {
-            order: Order::random(random, key.map(|key| format!("customer-{key}"))),
+            order: Order::random(random, key.map(key_name)),
             topic: if poison { POISON_TOPIC } else { TOPIC },
             due_in: due.then(|| Duration::from_millis(random.u64(1..500))),
         }
     }
 
     /// The message.
-    pub(super) fn message(&self) -> sendoff_core::Result<sendoff_core::Message> {
+    pub(super) fn message(&self) -> sendoff::Result<sendoff::Message> {
         let due_at = self.due_in.and_then(|due_in| {
-            let now = sendoff_core::time::Clock::system().now();
+            let now = sendoff::time::Clock::system().now();
             now.checked_add(due_in).ok()
         });
         self.order.message(self.topic, due_at)

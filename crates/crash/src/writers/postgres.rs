@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use sendoff_core::{Message, Outbox};
+use sendoff::{Message, Outbox};
 use tokio_postgres::{Client, NoTls, Transaction};
 
 use super::Task;
@@ -22,9 +22,7 @@ const USE_SEQ: &str = "INSERT INTO sendoff.outbox (seq, id, source, topic, heade
 
 /// Writes until the harness says stop; a fault breaks a transaction, not the writer.
 pub(super) fn write(task: &Task, url: &str) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let outbox = Outbox::new(SOURCE);
         let mut random = fastrand::Rng::with_seed(task.seed);
@@ -71,9 +69,7 @@ async fn connect(url: &str) -> Option<Client> {
 /// Whether an error is what a crash of the server looks like: no answer, or class 57 (it shuts down
 /// or starts up).
 fn interrupted(error: &tokio_postgres::Error) -> bool {
-    error
-        .code()
-        .is_none_or(|code| code.code().starts_with("57"))
+    error.code().is_none_or(|code| code.code().starts_with("57"))
 }
 
 fn describe(error: &tokio_postgres::Error) -> String {
@@ -107,11 +103,7 @@ async fn transact(
         }
     }
     tokio::time::sleep(plan.open).await;
-    if plan.commits {
-        transaction.commit().await
-    } else {
-        transaction.rollback().await
-    }
+    if plan.commits { transaction.commit().await } else { transaction.rollback().await }
 }
 
 async fn take(
@@ -140,15 +132,8 @@ async fn place(
 ) -> Result<(), tokio_postgres::Error> {
     let order = &placing.order;
     let id = order.id.to_string();
-    let sql = if order.key.is_some() {
-        PLACE_OF_KEY
-    } else {
-        PLACE
-    };
-    transaction
-        .execute(sql, &[&id, &order.key, &order.seed, &order.length])
-        .await
-        .map(drop)
+    let sql = if order.key.is_some() { PLACE_OF_KEY } else { PLACE };
+    transaction.execute(sql, &[&id, &order.key, &order.seed, &order.length]).await.map(drop)
 }
 
 /// A transaction that has only called `nextval` has a seq and no transaction id yet; nobody who

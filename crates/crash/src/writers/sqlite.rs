@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
-use sendoff_core::{Message, Outbox};
+use sendoff::{Message, Outbox};
 
 use super::Task;
 use super::plan::{Placing, Plan, Step};
@@ -55,11 +55,7 @@ fn transact(connection: &mut Connection, outbox: &Outbox, plan: &Plan) -> rusqli
     }
     // One writer at a time: nobody else could write while this stays open, so not for long.
     std::thread::sleep(plan.open / 20);
-    if plan.commits {
-        transaction.commit()
-    } else {
-        transaction.rollback()
-    }
+    if plan.commits { transaction.commit() } else { transaction.rollback() }
 }
 
 fn take(transaction: &Transaction<'_>, outbox: &Outbox, step: &Step) -> rusqlite::Result<()> {

@@ -14,17 +14,8 @@ const TRAIT_METHODS_MAX: usize = 10;
 const LONG_FILES: [(&str, usize); 0] = [];
 
 /// Names that say nothing about what is inside.
-const EMPTY_NAMES: [&str; 9] = [
-    "util",
-    "utils",
-    "common",
-    "helper",
-    "helpers",
-    "manager",
-    "misc",
-    "shared_utils",
-    "stuff",
-];
+const EMPTY_NAMES: [&str; 9] =
+    ["util", "utils", "common", "helper", "helpers", "manager", "misc", "shared_utils", "stuff"];
 
 fn rust_files(tree: &Tree) -> impl Iterator<Item = &File> {
     tree.ending(".rs")
@@ -39,11 +30,7 @@ fn no_file_outgrows_its_bound() {
         let listed = LONG_FILES.iter().find(|(path, _)| *path == file.path);
         match listed {
             _ if lines > LINES_HARD => {
-                faults.add(
-                    &file.path,
-                    0,
-                    format!("{lines} lines; the hard bound is {LINES_HARD}"),
-                );
+                faults.add(&file.path, 0, format!("{lines} lines; the hard bound is {LINES_HARD}"));
             }
             Some((_, max)) if lines > *max => {
                 faults.add(
@@ -53,18 +40,10 @@ fn no_file_outgrows_its_bound() {
                 );
             }
             Some(_) if lines <= LINES_SOFT => {
-                faults.add(
-                    &file.path,
-                    0,
-                    "short enough now: take it off the list in code.rs",
-                );
+                faults.add(&file.path, 0, "short enough now: take it off the list in code.rs");
             }
             None if lines > LINES_SOFT => {
-                faults.add(
-                    &file.path,
-                    0,
-                    format!("{lines} lines; split it at {LINES_SOFT}"),
-                );
+                faults.add(&file.path, 0, format!("{lines} lines; split it at {LINES_SOFT}"));
             }
             _ => {}
         }
@@ -85,11 +64,7 @@ fn every_module_says_what_it_is_for() {
         let first = file.text.lines().next().unwrap_or_default();
         // A room's opening comment may be a page of its own.
         if !first.starts_with("//! ") && !first.starts_with("#![doc = include_str!") {
-            faults.add(
-                &file.path,
-                1,
-                "has to begin with `//! ` and what the module is for",
-            );
+            faults.add(&file.path, 1, "has to begin with `//! ` and what the module is for");
         }
     }
     faults.check("every module begins with a comment that says what it is for");
@@ -102,11 +77,7 @@ fn names_of_modules_say_what_is_inside() {
     for file in tree.files() {
         for part in file.path.split(['/', '.']) {
             if EMPTY_NAMES.contains(&part) {
-                faults.add(
-                    &file.path,
-                    0,
-                    format!("`{part}` says nothing about what is inside"),
-                );
+                faults.add(&file.path, 0, format!("`{part}` says nothing about what is inside"));
             }
         }
     }
@@ -118,10 +89,7 @@ fn every_exception_to_a_lint_has_a_reason() {
     let tree = Tree::read().unwrap();
     let mut faults = Faults::default();
     for file in rust_files(&tree) {
-        for (at, _) in file
-            .text
-            .match_indices("[allow(")
-            .chain(file.text.match_indices("[expect("))
+        for (at, _) in file.text.match_indices("[allow(").chain(file.text.match_indices("[expect("))
         {
             if !file.text[..at].ends_with(['#', '!']) {
                 continue;
@@ -129,11 +97,7 @@ fn every_exception_to_a_lint_has_a_reason() {
             let attribute = file.text[at..].split(")]").next().unwrap_or_default();
             if !attribute.contains("reason") {
                 let line = file.text[..at].lines().count();
-                faults.add(
-                    &file.path,
-                    line,
-                    "give a `reason`, and prefer `expect` to `allow`",
-                );
+                faults.add(&file.path, line, "give a `reason`, and prefer `expect` to `allow`");
             }
         }
     }

@@ -20,8 +20,7 @@ const CHANGE_KINDS: [&str; 8] = [
 
 /// The targets of a line's links: what stands in `](...)`.
 fn links(line: &str) -> impl Iterator<Item = &str> {
-    line.match_indices("](")
-        .filter_map(move |(at, _)| line[at + 2..].split(')').next())
+    line.match_indices("](").filter_map(move |(at, _)| line[at + 2..].split(')').next())
 }
 
 /// The anchor that a heading gets: lower case, spaces to hyphens, punctuation dropped.
@@ -72,23 +71,14 @@ fn every_link_between_pages_leads_somewhere() {
                 links(line).filter(|link| !link.contains("://") && !link.starts_with("mailto:"))
             {
                 let (path, wanted) = link.split_once('#').unwrap_or((link, ""));
-                let target = if path.is_empty() {
-                    page.path.clone()
-                } else {
-                    resolve(&page.path, path)
-                };
+                let target =
+                    if path.is_empty() { page.path.clone() } else { resolve(&page.path, path) };
                 if !tree.has(&target) {
                     faults.add(&page.path, number, format!("`{link}` leads nowhere"));
                 } else if !wanted.is_empty()
-                    && !tree
-                        .text(&target)
-                        .is_some_and(|text| has_anchor(text, wanted))
+                    && !tree.text(&target).is_some_and(|text| has_anchor(text, wanted))
                 {
-                    faults.add(
-                        &page.path,
-                        number,
-                        format!("`{link}`: there is no such heading"),
-                    );
+                    faults.add(&page.path, number, format!("`{link}`: there is no such heading"));
                 }
             }
         }
@@ -111,10 +101,7 @@ fn every_page_of_the_docs_is_linked_from_another() {
                 .collect::<Vec<_>>()
         })
         .collect();
-    for page in tree
-        .ending(".md")
-        .filter(|page| page.path.starts_with("docs/"))
-    {
+    for page in tree.ending(".md").filter(|page| page.path.starts_with("docs/")) {
         if !linked.contains(&page.path) {
             faults.add(&page.path, 0, "no other page links to it");
         }
@@ -148,32 +135,35 @@ fn every_block_says_its_language() {
 }
 
 #[test]
+fn every_page_with_rust_is_compiled() {
+    let tree = Tree::read().unwrap();
+    let mut faults = Faults::default();
+    let list = "examples/src/lib.rs";
+    let compiled = tree.text(list).unwrap();
+    for page in tree.ending(".md") {
+        let has_rust = page.text.lines().any(|line| line.starts_with("```rust"));
+        if has_rust && !compiled.contains(&format!("include_str!(\"../../{}\")", page.path)) {
+            faults.add(&page.path, 0, format!("has Rust blocks: include it in {list}"));
+        }
+    }
+    faults.check("Rust blocks of pages are doc tests");
+}
+
+#[test]
 fn the_changelog_has_its_shape() {
     let tree = Tree::read().unwrap();
     let mut faults = Faults::default();
     let path = "CHANGELOG.md";
     let text = tree.text(path).unwrap();
     if !text.starts_with("# Changelog\n") || !text.contains("\n## [Unreleased]\n") {
-        faults.add(
-            path,
-            1,
-            "begins with `# Changelog` and has `## [Unreleased]`",
-        );
+        faults.add(path, 1, "begins with `# Changelog` and has `## [Unreleased]`");
     }
     for (index, line) in text.lines().enumerate() {
         if line.starts_with("### ") && !CHANGE_KINDS.contains(&line) {
-            faults.add(
-                path,
-                index + 1,
-                format!("`{line}` is not one of {CHANGE_KINDS:?}"),
-            );
+            faults.add(path, index + 1, format!("`{line}` is not one of {CHANGE_KINDS:?}"));
         }
         if line.starts_with("## ") && !line.starts_with("## [") {
-            faults.add(
-                path,
-                index + 1,
-                "a release is written `## [version] - date`",
-            );
+            faults.add(path, index + 1, "a release is written `## [version] - date`");
         }
     }
     faults.check("the changelog keeps the form of keepachangelog.com");
@@ -183,28 +173,17 @@ fn the_changelog_has_its_shape() {
 fn decisions_are_numbered_and_complete() {
     let tree = Tree::read().unwrap();
     let mut faults = Faults::default();
-    let decisions: Vec<_> = tree
-        .files()
-        .filter(|file| file.path.starts_with("docs/adr/0"))
-        .collect();
+    let decisions: Vec<_> =
+        tree.files().filter(|file| file.path.starts_with("docs/adr/0")).collect();
     for (index, file) in decisions.iter().enumerate() {
         let number = format!("{:04}", index + 1);
         if !file.path.starts_with(&format!("docs/adr/{number}-")) {
             faults.add(&file.path, 0, format!("the next number is {number}"));
         }
         if !file.text.starts_with(&format!("# {number}: ")) {
-            faults.add(
-                &file.path,
-                1,
-                format!("the title begins with `# {number}: `"),
-            );
+            faults.add(&file.path, 1, format!("the title begins with `# {number}: `"));
         }
-        for part in [
-            "\nStatus: ",
-            "\n## Context\n",
-            "\n## Decision\n",
-            "\n## Consequences\n",
-        ] {
+        for part in ["\nStatus: ", "\n## Context\n", "\n## Decision\n", "\n## Consequences\n"] {
             if !file.text.contains(part) {
                 faults.add(&file.path, 0, format!("`{}` is missing", part.trim()));
             }
@@ -217,10 +196,7 @@ fn decisions_are_numbered_and_complete() {
 fn contributing_stays_short_enough_to_be_read() {
     let tree = Tree::read().unwrap();
     let lines = tree.text("CONTRIBUTING.md").unwrap().lines().count();
-    assert!(
-        lines <= CONTRIBUTING_LINES_MAX,
-        "CONTRIBUTING.md has {lines} lines"
-    );
+    assert!(lines <= CONTRIBUTING_LINES_MAX, "CONTRIBUTING.md has {lines} lines");
 }
 
 #[test]
@@ -235,10 +211,7 @@ fn every_kind_of_error_is_in_the_reference() {
         .filter_map(|line| line.trim().strip_prefix("Self::")?.split_once(" => \""))
         .filter_map(|(_, word)| word.strip_suffix("\","))
         .collect();
-    assert!(
-        words.len() > 10,
-        "the kinds are no longer found in error.rs: {words:?}"
-    );
+    assert!(words.len() > 10, "the kinds are no longer found in error.rs: {words:?}");
     for word in words {
         if !page.contains(&format!("| `{word}` |")) {
             faults.add(reference, 0, format!("`{word}` is missing"));

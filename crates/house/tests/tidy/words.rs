@@ -13,16 +13,10 @@ fn nothing_happens_once_without_saying_what() {
     let tree = Tree::read().unwrap();
     let mut faults = Faults::default();
     for file in tree.files().filter(|file| !file.path.starts_with(RULES)) {
-        let text = file
-            .text
-            .to_lowercase()
-            .replace("exactly-once", "exactly once");
+        let text = file.text.to_lowercase().replace("exactly-once", "exactly once");
         for (at, phrase) in text.match_indices("exactly once") {
             // "exactly once delivery" names what it speaks of (and that we do not claim it).
-            if !text[at + phrase.len()..]
-                .trim_start()
-                .starts_with("delivery")
-            {
+            if !text[at + phrase.len()..].trim_start().starts_with("delivery") {
                 faults.add(
                     &file.path,
                     text[..at].lines().count(),

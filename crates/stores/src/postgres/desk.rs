@@ -130,7 +130,8 @@ async fn discard(
             keys.push(key);
         }
     }
-    let released: i64 = transaction.query_one(sql::DISCARD_RELEASE, &[&lanes, &keys]).await?.get(0);
+    let released: i64 = transaction.query_one(sql::COUNT_STUCK, &[&lanes, &keys]).await?.get(0);
+    transaction.execute(sql::PROMOTE, &[&lanes, &keys]).await?;
     transaction.commit().await?;
     Ok(Mended {
         messages: u64::try_from(rows.len()).unwrap_or(u64::MAX),

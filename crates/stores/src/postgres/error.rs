@@ -27,6 +27,27 @@ pub(super) fn from_driver(
     }
 }
 
+/// What a driver's error means, for a caller whose send or commit failed with it: a second send of
+/// one source and id is [`ErrorKind::Duplicate`], a deadlock is [`ErrorKind::Conflict`].
+///
+/// ```no_run
+/// # use sendoff_core::{ErrorKind, Message, Outbox};
+/// # async fn example(client: &mut tokio_postgres::Client, message: Message) {
+/// let mut transaction = client.transaction().await.unwrap();
+/// if let Err(error) = Outbox::new("shop").send(&mut transaction, &message).await {
+///     let kind = sendoff_stores::postgres::error_kind(&error);
+///     assert_eq!(kind, ErrorKind::Duplicate, "{error}");
+/// }
+/// # }
+/// ```
+#[must_use]
+pub fn error_kind(error: &tokio_postgres::Error) -> ErrorKind {
+    match error.code() {
+        Some(code) => kind_of(code.code()),
+        None => kind_of_silence(error),
+    }
+}
+
 /// No answer came in time.
 pub(super) fn timed_out(
     operation: &'static str,

@@ -72,7 +72,7 @@ pub(super) async fn look(pool: &Pool, look: &Look) -> Result<Sight> {
     let mut weight = 0;
     if let (Some(last_seq), Some(rows)) = (last_seq, ready) {
         weight = read_ready(&mut sight, look, &rows);
-        sight.horizon = horizon(last_seq, &rows);
+        sight.horizon = horizon(&last_seq, &rows);
     }
     if let Some(rows) = waiting {
         read_waiting(&mut sight, look, &rows, weight);
@@ -123,7 +123,7 @@ mod state {
     pub(super) const LEFT_OUT: i16 = 2;
 }
 
-fn horizon(last_seq: Columns, rows: &[Columns]) -> Option<Horizon> {
+fn horizon(last_seq: &Columns, rows: &[Columns]) -> Option<Horizon> {
     let header = rows.first().filter(|row| state_of(row) == state::HEADER)?;
     let xid = |column: usize| {
         let xid: Option<i64> = header.get(column);

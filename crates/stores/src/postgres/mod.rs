@@ -27,7 +27,11 @@ mod store;
 mod waker;
 mod wire;
 
+pub use error::error_kind;
 pub use options::PostgresOptions;
 pub use sql::INSERT_SQL;
 pub use store::PostgresStore;
 pub use waker::PostgresWaker;
+
+#[cfg(test)]
+mod tests;

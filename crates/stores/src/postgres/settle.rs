@@ -3,9 +3,9 @@
 //! A settlement of publishes, which is nearly every one, is one statement. One with other verdicts
 //! is a transaction whose statements are all sent at once: one round trip as well.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use futures_util::future::{OptionFuture, join, join4};
+use futures_util::future::{OptionFuture, join3};
 use sendoff_core::Result;
 use sendoff_core::store::{Outcome, RelayId, Settled, Verdict, clean_error};
 use sendoff_core::time::whole_micros;
@@ -21,6 +21,11 @@ pub(super) const DOING: &str = "settling messages";
 /// The most held rows of one key that one settlement lets go, and about as many as PostgreSQL
 /// changes in a second. A key with more goes on with its lowest one, until fewer are left.
 const RELEASE_ROWS: i64 = 20_000;
+
+/// So many ready rows are searched for followers of failed rows in one settlement, over all lanes,
+/// and at least so many of each lane.
+const FOLLOWERS_SEARCHED: usize = 50_000;
+const FOLLOWERS_SEARCHED_IN_LANE_MIN: usize = 1_000;
 
 /// A century, in microseconds: the longest wait that is written.
 const WAIT_MICROS_MAX: u64 = 3_155_760_000_000_000;
@@ -104,6 +109,8 @@ struct Changes<'a> {
 #[derive(Default)]
 struct Sorted<'a> {
     published: Vec<i64>,
+    published_lanes: Vec<i16>,
+    published_keys: Vec<Option<&'a str>>,
     /// Published blockers, whose keys are let go.
     freed: Rows<'a>,
     failed: Rows<'a>,
@@ -127,6 +134,8 @@ impl<'a> Sorted<'a> {
         match &verdict.outcome {
             Outcome::Published { releases } => {
                 self.published.push(verdict.seq);
+                self.published_lanes.push(lane_number(verdict.lane));
+                self.published_keys.push(verdict.key.as_deref());
                 if *releases && verdict.key.is_some() {
                     self.freed.push(verdict);
                 }
@@ -197,7 +206,8 @@ pub(super) async fn settle(pool: &Pool, relay: &RelayId, verdicts: &[Verdict]) -
 }
 
 /// The order is: verdicts, followers of what failed, rows that were found blocked, and last what is
-/// let go, so that a row which the same settlement holds is let go as well.
+/// let go, so that a row which the same settlement holds is let go as well. At the very end, keys
+/// that a publish left with held rows and no blocker get one.
 async fn settle_in_transaction(
     checkout: &mut Checkout<'_>,
     sorted: &Sorted<'_>,
@@ -208,22 +218,30 @@ async fn settle_in_transaction(
     let followers = prepare(checkout, sql::HOLD_FOLLOWERS, &sorted.holding).await?;
     let hold = prepare(checkout, sql::HOLD, &sorted.held).await?;
     let release = prepare(checkout, sql::RELEASE, &sorted.freed).await?;
-    let holding_params = sorted.holding.params(&relay);
+    let promote = match sorted.published.as_slice() {
+        [] => None,
+        _ => Some(checkout.statement(sql::PROMOTE, &[]).await?),
+    };
+    let searched = followers_searched(&sorted.holding);
+    let mut holding_params = sorted.holding.params(&relay);
+    holding_params.push(&searched);
     let held_params = sorted.held.params(&relay);
     let mut freed_params = sorted.freed.params(&relay);
     freed_params.extend([&sorted.freed.keys as &(dyn ToSql + Sync), &RELEASE_ROWS]);
+    let promote_params: Params<'_> = vec![&sorted.published_lanes, &sorted.published_keys];
     let client = checkout.client();
     // Polled, and so sent, in this order. If one fails, those after it do nothing, and the COMMIT
     // is a rollback; so the results are read in this order, too.
-    let (begun, ((settled, followers, held, released), committed)) = join(
+    let (begun, (settled, followers, held), (released, promoted, committed)) = join3(
         client.batch_execute("BEGIN"),
-        join(
-            join4(
-                client.query(&settle, params),
-                OptionFuture::from(followers.as_ref().map(|s| client.query(s, &holding_params))),
-                OptionFuture::from(hold.as_ref().map(|s| client.query(s, &held_params))),
-                OptionFuture::from(release.as_ref().map(|s| client.query(s, &freed_params))),
-            ),
+        join3(
+            client.query(&settle, params),
+            OptionFuture::from(followers.as_ref().map(|s| client.query(s, &holding_params))),
+            OptionFuture::from(hold.as_ref().map(|s| client.query(s, &held_params))),
+        ),
+        join3(
+            OptionFuture::from(release.as_ref().map(|s| client.query(s, &freed_params))),
+            OptionFuture::from(promote.as_ref().map(|s| client.query(s, &promote_params))),
             client.batch_execute("COMMIT"),
         ),
     )
@@ -234,9 +252,17 @@ async fn settle_in_transaction(
     followers.transpose().map_err(failed)?;
     held.transpose().map_err(failed)?;
     let released = released.transpose().map_err(failed)?;
+    promoted.transpose().map_err(failed)?;
     committed.map_err(failed)?;
     let released = released.and_then(|rows| rows.first().map(|row| row.get(0)));
     Ok((settled, released.unwrap_or(0)))
+}
+
+/// How many rows of each lane are searched for followers.
+fn followers_searched(holding: &Rows<'_>) -> i64 {
+    let lanes: BTreeSet<i16> = holding.lanes.iter().copied().collect();
+    let each = FOLLOWERS_SEARCHED / lanes.len().max(1);
+    i64::try_from(each.max(FOLLOWERS_SEARCHED_IN_LANE_MIN)).unwrap_or(i64::MAX)
 }
 
 async fn prepare(

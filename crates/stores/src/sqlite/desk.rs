@@ -21,17 +21,11 @@ use super::{schema, send, sql};
 #[async_trait]
 impl OutboxDesk for SqliteStore {
     async fn migrate(&self) -> Result<Schema> {
-        self.writes
-            .run("migrating the schema", schema::migrate)
-            .await
+        self.writes.run("migrating the schema", schema::migrate).await
     }
 
     async fn schema(&self) -> Result<Schema> {
-        self.desk
-            .run("reading the schema", |session| {
-                session.snapshot(schema::schema)
-            })
-            .await
+        self.desk.run("reading the schema", |session| session.snapshot(schema::schema)).await
     }
 
     async fn send_all(&self, messages: &[Message]) -> Result<()> {
@@ -48,9 +42,7 @@ impl OutboxDesk for SqliteStore {
     }
 
     async fn stats(&self) -> Result<Stats> {
-        self.desk
-            .run("counting messages", |session| session.read(stats))
-            .await
+        self.desk.run("counting messages", |session| session.read(stats)).await
     }
 
     async fn find(&self, id: &str, source: Option<&str>) -> Result<Vec<Standing>> {
@@ -100,9 +92,7 @@ impl SqliteStore {
             let which = which.clone();
             let (page, page_next) = self
                 .writes
-                .run(operation, move |session| {
-                    mend::page(session, &which, mend, after)
-                })
+                .run(operation, move |session| mend::page(session, &which, mend, after))
                 .await?;
             whole.messages += page.messages;
             whole.released += page.released;
@@ -138,15 +128,11 @@ fn stats(tx: &Connection) -> Result<Stats, Failure> {
         tx.prepare_cached(sql)?.query_row([now], |row| row.get(0))
     };
     let ready = count(sql::STATS_READY)?;
-    let oldest_ready: Option<i64> = tx
-        .prepare_cached(sql::STATS_OLDEST_READY)?
-        .query_row([], |row| row.get(0))
-        .optional()?;
+    let oldest_ready: Option<i64> =
+        tx.prepare_cached(sql::STATS_OLDEST_READY)?.query_row([], |row| row.get(0)).optional()?;
     let (waiting, waiting_due, retrying, oldest_waiting): (u64, u64, u64, Option<i64>) = tx
         .prepare_cached(sql::STATS_WAITING)?
-        .query_row([now], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-        })?;
+        .query_row([now], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
     let oldest = [oldest_ready, oldest_waiting].into_iter().flatten().min();
     Ok(Stats {
         pending: ready + waiting,

@@ -185,9 +185,7 @@ fn cannot_open(operation: &'static str, path: &Path) -> Option<Error> {
     };
     if found.is_dir() {
         return Some(
-            about(ErrorKind::Invalid)
-                .detail("it is a folder")
-                .advice("name a file in it"),
+            about(ErrorKind::Invalid).detail("it is a folder").advice("name a file in it"),
         );
     }
     Some(

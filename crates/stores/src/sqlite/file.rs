@@ -60,18 +60,10 @@ impl DatabaseFile {
             ));
         }
         let path = std::path::absolute(path).map_err(|error| {
-            Error::new(ErrorKind::Invalid, OPENING)
-                .subject(address(path))
-                .caused_by(error)
+            Error::new(ErrorKind::Invalid, OPENING).subject(address(path)).caused_by(error)
         })?;
-        let file = Self {
-            address: address(&path),
-            path,
-            options,
-            own_commits: AtomicU64::new(0),
-        };
-        file.probe()
-            .map_err(|failure| failure.into_error(OPENING, &file.path))?;
+        let file = Self { address: address(&path), path, options, own_commits: AtomicU64::new(0) };
+        file.probe().map_err(|failure| failure.into_error(OPENING, &file.path))?;
         Ok(file)
     }
 
@@ -119,10 +111,7 @@ impl DatabaseFile {
     /// Which file is at the path now.
     pub(super) fn identity(&self) -> io::Result<Identity> {
         let found = std::fs::metadata(&self.path)?;
-        Ok(Identity {
-            device: found.dev(),
-            inode: found.ino(),
-        })
+        Ok(Identity { device: found.dev(), inode: found.ino() })
     }
 
     /// A connection to the file, which has to be there.
@@ -158,9 +147,8 @@ impl DatabaseFile {
         let deadline = Instant::now() + self.options.busy_timeout;
         loop {
             // Changing the mode needs the file for itself; SQLite does not wait for that by itself.
-            let mode = connection.query_row("PRAGMA journal_mode = WAL", [], |row| {
-                row.get::<_, String>(0)
-            });
+            let mode = connection
+                .query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
             match mode {
                 Ok(mode) if mode == "wal" => return Ok(()),
                 Ok(mode) => {

@@ -12,6 +12,7 @@ use sendoff_core::time::whole_micros;
 use super::error::Failure;
 use super::file::DatabaseFile;
 use super::owner::{self, Process};
+use super::settle::HeldKey;
 use super::worker::Session;
 use super::{schema, sql};
 
@@ -54,19 +55,12 @@ pub(super) fn lease(
         }
         let mut lanes = Vec::new();
         if lane.owner.as_deref() == Some(me) && lane.until > now {
-            lanes.push(LaneLease {
-                lane: Lane(0),
-                epoch: lane.epoch,
-                floor: lane.floor,
-            });
-            let mut cursor = cursor
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
-            *cursor = let_orphans_go(tx, cursor.take())?;
+            lanes.push(LaneLease { lane: Lane(0), epoch: lane.epoch, floor: lane.floor });
+            let mut cursor = cursor.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            *cursor = mend_orphans(tx, cursor.take(), now)?;
         }
-        let relays: i64 = tx
-            .prepare_cached(sql::RELAYS_COUNT)?
-            .query_row([now], |row| row.get(0))?;
+        let relays: i64 =
+            tx.prepare_cached(sql::RELAYS_COUNT)?.query_row([now], |row| row.get(0))?;
         Ok(LeaseGrant {
             lanes,
             share: 1,
@@ -101,8 +95,7 @@ fn heartbeat(
             this.started,
         ))?;
     }
-    tx.prepare_cached(sql::RELAYS_LAPSED_DELETE)?
-        .execute([now])?;
+    tx.prepare_cached(sql::RELAYS_LAPSED_DELETE)?.execute([now])?;
     Ok(())
 }
 
@@ -137,12 +130,10 @@ fn bury_the_dead(
 fn give_back_and_keep(tx: &Connection, request: &LeaseRequest, until: i64) -> Result<(), Failure> {
     let me = request.relay.as_str();
     for lease in request.release.iter().filter(|lease| lease.lane == Lane(0)) {
-        tx.prepare_cached(sql::LANE_GIVE_BACK)?
-            .execute((me, lease.epoch, lease.floor))?;
+        tx.prepare_cached(sql::LANE_GIVE_BACK)?.execute((me, lease.epoch, lease.floor))?;
     }
     for lease in request.keep.iter().filter(|lease| lease.lane == Lane(0)) {
-        tx.prepare_cached(sql::LANE_KEEP)?
-            .execute((me, lease.epoch, until, lease.floor))?;
+        tx.prepare_cached(sql::LANE_KEEP)?.execute((me, lease.epoch, until, lease.floor))?;
     }
     if request.ask != Ask::Leave {
         // What it took in a call whose answer was lost: the answer of this one lists it, so it has to
@@ -167,26 +158,26 @@ fn read_lane(tx: &Connection, file: &DatabaseFile) -> Result<LaneRow, Failure> {
     lane.ok_or_else(|| schema::damaged("leasing the lane", file).into())
 }
 
-/// A row can be marked held just as what it waited for goes; its owner lets it go here. Gives the key
-/// behind which the next lease goes on, none to begin anew.
-///
-/// Keys are bytes here: another program can have stored text that is not UTF-8.
-fn let_orphans_go(tx: &Connection, after: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, Failure> {
+/// Whatever left held rows without anything to wait for: the first of them becomes that. Gives the
+/// key behind which the next lease goes on, none to begin anew.
+fn mend_orphans(
+    tx: &Connection,
+    after: Option<Vec<u8>>,
+    now: i64,
+) -> Result<Option<Vec<u8>>, Failure> {
     let mut last = after;
     for _ in 0..KEYS_PER_LEASE {
         let key: Option<Vec<u8>> = match &last {
-            None => tx
-                .prepare_cached(sql::HELD_KEY_FIRST)?
-                .query_row([], |row| row.get(0)),
-            Some(last) => tx
-                .prepare_cached(sql::HELD_KEY_AFTER)?
-                .query_row([last], |row| row.get(0)),
+            None => tx.prepare_cached(sql::HELD_KEY_FIRST)?.query_row([], |row| row.get(0)),
+            Some(last) => {
+                tx.prepare_cached(sql::HELD_KEY_AFTER)?.query_row([last], |row| row.get(0))
+            }
         }
         .optional()?;
         let Some(key) = key else {
             return Ok(None);
         };
-        tx.prepare_cached(sql::LET_GO)?.execute([&key])?;
+        HeldKey::of(tx, &key)?.promote(tx, now)?;
         last = Some(key);
     }
     Ok(last)

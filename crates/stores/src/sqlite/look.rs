@@ -43,6 +43,8 @@ struct Basket<'a> {
     bytes: usize,
     /// Rows of the kind that is being read.
     kind_rows: usize,
+    /// That kind.
+    waiting: bool,
 }
 
 pub(super) fn look(session: &Session<'_>, look: &Look) -> Result<Sight, Failure> {
@@ -56,12 +58,12 @@ pub(super) fn look(session: &Session<'_>, look: &Look) -> Result<Sight, Failure>
         rows: Vec::new(),
         bytes: 0,
         kind_rows: 0,
+        waiting: false,
     };
     session.read(|tx| {
         let mut sight = Sight::default();
-        let has_blockers: bool = tx
-            .prepare_cached(sql::HAS_BLOCKERS)?
-            .query_row([], |row| row.get(0))?;
+        let has_blockers: bool =
+            tx.prepare_cached(sql::HAS_BLOCKERS)?.query_row([], |row| row.get(0))?;
         if look.ready {
             sight.horizon = Some(horizon(tx)?);
             let mut ready = tx.prepare_cached(sql::READY)?;
@@ -70,7 +72,7 @@ pub(super) fn look(session: &Session<'_>, look: &Look) -> Result<Sight, Failure>
         }
         if look.waiting {
             let now = Session::now(tx)?;
-            basket.kind_rows = 0;
+            (basket.kind_rows, basket.waiting) = (0, true);
             let mut waiting = tx.prepare_cached(sql::WAITING)?;
             let waiting = waiting.query([has_blockers])?;
             sight.next_due_in = basket.take_waiting(tx, waiting, now)?;
@@ -84,14 +86,8 @@ pub(super) fn look(session: &Session<'_>, look: &Look) -> Result<Sight, Failure>
 /// seqs lie at or below the last one of this snapshot is over. What is running has none yet, or ones
 /// above. (The counter is a row like any other: a rollback takes it back.)
 fn horizon(tx: &Connection) -> Result<Horizon, Failure> {
-    let seq = tx
-        .prepare_cached(sql::SEQ_LAST)?
-        .query_row([], |row| row.get(0))?;
-    Ok(Horizon {
-        seq,
-        oldest: 0,
-        next: 0,
-    })
+    let seq = tx.prepare_cached(sql::SEQ_LAST)?.query_row([], |row| row.get(0))?;
+    Ok(Horizon { seq, oldest: 0, next: 0 })
 }
 
 impl Basket<'_> {
@@ -147,11 +143,7 @@ impl Basket<'_> {
         }
         self.bytes = self.bytes.saturating_add(bytes);
         self.kind_rows += 1;
-        let content = if blocked {
-            Content::Blocked
-        } else {
-            decode(tx, row)?
-        };
+        let content = if blocked { Content::Blocked } else { decode(tx, row)? };
         let retry_at: Option<i64> = row.get(column::RETRY_AT)?;
         self.rows.push(Row {
             seq: row.get(column::SEQ)?,
@@ -160,6 +152,7 @@ impl Basket<'_> {
             key: row.get(column::KEY).unwrap_or_default(),
             attempts: row.get(column::ATTEMPTS)?,
             blocker: retry_at.is_some(),
+            waiting: self.waiting,
             content,
         });
         Ok(true)
@@ -186,11 +179,7 @@ fn decode(tx: &Connection, row: &SqlRow<'_>) -> Result<Content, Failure> {
                 return Err(rusqlite::Error::QueryReturnedNoRows.into());
             };
             let headers = bytes_of(whole.get_ref(0)?).unwrap_or_default();
-            message(
-                row,
-                headers,
-                bytes_of(whole.get_ref(1)?).unwrap_or_default(),
-            )
+            message(row, headers, bytes_of(whole.get_ref(1)?).unwrap_or_default())
         }
     };
     Ok(match read {

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use sendoff_core::store::{Mended, Which};
 
 use super::error::Failure;
-use super::settle::let_go;
+use super::settle::HeldKey;
 use super::sql;
 use super::worker::Session;
 
@@ -45,12 +45,13 @@ pub(super) fn page(
         // A requeued message still is what its key waits for.
         if mend == Mend::Discard {
             for key in keys {
-                mended.released += let_go(tx, key)?;
+                let held = HeldKey::of(tx, key)?;
+                mended.released += held.stuck(tx)?;
+                held.promote(tx, now)?;
             }
         }
-        let next = (chosen.len() == PAGE_ROWS)
-            .then(|| chosen.last().map(|(seq, _)| *seq))
-            .flatten();
+        let next =
+            (chosen.len() == PAGE_ROWS).then(|| chosen.last().map(|(seq, _)| *seq)).flatten();
         Ok((mended, next))
     })
 }
@@ -66,9 +67,7 @@ fn choose(tx: &Connection, which: &Which, after: i64) -> Result<Vec<Chosen>, Fai
     };
     let mut chosen = tx.prepare_cached(sql)?;
     let chosen = chosen
-        .query_map((after, PAGE_ROWS, third, fourth), |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?
+        .query_map((after, PAGE_ROWS, third, fourth), |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
     Ok(chosen)
 }

@@ -74,9 +74,7 @@ impl News {
         if self.shared.taken.swap(last, Ordering::SeqCst) == last {
             // The sender is part of the handle that waits, so it is there.
             let _ = told.changed().await;
-            self.shared
-                .taken
-                .fetch_max(*told.borrow(), Ordering::SeqCst);
+            self.shared.taken.fetch_max(*told.borrow(), Ordering::SeqCst);
         }
         Ok(())
     }
@@ -88,7 +86,7 @@ impl News {
         }
         let (file, shared) = (Arc::clone(&self.file), Arc::clone(&self.shared));
         thread::Builder::new()
-            .name("sendoff-sqlite-news".to_owned())
+            .name("sqlite-news".to_owned())
             .spawn(move || shared.watch(&file))
             .map_err(|error| {
                 Error::new(ErrorKind::Unexpected, "starting a thread")
@@ -166,17 +164,11 @@ impl Shared {
             }
             state = if left.is_zero() {
                 state.parked = true;
-                let mut state = self
-                    .woken
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
+                let mut state = self.woken.wait(state).unwrap_or_else(PoisonError::into_inner);
                 state.parked = false;
                 state
             } else {
-                self.woken
-                    .wait_timeout(state, left)
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .0
+                self.woken.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
             };
         }
     }
@@ -201,13 +193,7 @@ impl Eye {
         }
         *eye = None;
         let (connection, identity) = file.connect(Role::Reads)?;
-        let mut open = Self {
-            connection,
-            identity,
-            version: 0,
-            seq: 0,
-            own_commits: 0,
-        };
+        let mut open = Self { connection, identity, version: 0, seq: 0, own_commits: 0 };
         open.look(file)?;
         *eye = Some(open);
         Ok(true)
@@ -216,10 +202,8 @@ impl Eye {
     /// Every commit changes the version, those of the relay's own settlements too. News are those
     /// that brought new rows, and those of others, who may have let something go.
     fn look(&mut self, file: &DatabaseFile) -> Result<bool, Failure> {
-        let version = self
-            .connection
-            .prepare_cached(sql::DATA_VERSION)?
-            .query_row([], |row| row.get(0))?;
+        let version =
+            self.connection.prepare_cached(sql::DATA_VERSION)?.query_row([], |row| row.get(0))?;
         if version == self.version {
             return Ok(false);
         }

@@ -42,10 +42,7 @@ impl Process {
 
 /// Whether a process of this machine, boot and namespace has ended for certain.
 pub(super) fn is_gone(pid: i64, started: Option<i64>) -> bool {
-    let Some(id) = i32::try_from(pid)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw)
-    else {
+    let Some(id) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else {
         return false;
     };
     // Asked first, since /proc may hide other users' processes.
@@ -81,10 +78,7 @@ impl Life {
         let state = fields.next()?;
         let threads: i64 = fields.nth(16)?.parse().ok()?;
         let started = fields.nth(1)?.parse().ok()?;
-        Some(Self {
-            started,
-            is_over: matches!(state, "Z" | "X" | "x") && threads <= 1,
-        })
+        Some(Self { started, is_over: matches!(state, "Z" | "X" | "x") && threads <= 1 })
     }
 }
 
@@ -111,10 +105,7 @@ mod tests {
 
     #[test]
     fn a_child_is_gone_once_it_is_dead_fetched_or_not() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .spawn()
-            .unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = i64::from(child.id());
         let started = Life::of(pid).unwrap().started;
         assert!(!is_gone(pid, Some(started)));

@@ -13,17 +13,13 @@ use super::worker::Session;
 
 /// The version that this program needs.
 pub(super) const NEEDED: u32 = 1;
-const _: () = assert!(
-    sql::MIGRATIONS.len() == NEEDED as usize,
-    "one migration each version"
-);
+const _: () = assert!(sql::MIGRATIONS.len() == NEEDED as usize, "one migration each version");
 
 /// What the file has, against what this program needs.
 pub(super) fn schema(connection: &Connection) -> Result<Schema, Failure> {
     let mut there = connection.prepare(sql::OBJECTS)?;
-    let there = there
-        .query_map([], |row| row.get::<_, String>(0))?
-        .collect::<Result<Vec<_>, _>>()?;
+    let there =
+        there.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
     let version = if there.iter().any(|name| name == "sendoff_schema_version") {
         version(connection)?
     } else {
@@ -41,12 +37,7 @@ pub(super) fn schema(connection: &Connection) -> Result<Schema, Failure> {
     } else {
         SchemaState::Current
     };
-    Ok(Schema {
-        version,
-        needed: NEEDED,
-        state,
-        missing,
-    })
+    Ok(Schema { version, needed: NEEDED, state, missing })
 }
 
 /// Brings the schema up. The check and the change are one transaction that holds the write lock, so
@@ -90,19 +81,15 @@ fn refuse_newer(version: u32, file: &DatabaseFile, operation: &'static str) -> R
     if version > NEEDED {
         return Err(Error::new(ErrorKind::SchemaTooNew, operation)
             .subject(file.address.clone())
-            .detail(format!(
-                "it has version {version}, this program knows {NEEDED}"
-            ))
+            .detail(format!("it has version {version}, this program knows {NEEDED}"))
             .into());
     }
     Ok(())
 }
 
 fn version(connection: &Connection) -> Result<u32, Failure> {
-    let version: Option<i64> = connection
-        .prepare_cached(sql::VERSION)?
-        .query_row([], |row| row.get(0))
-        .optional()?;
+    let version: Option<i64> =
+        connection.prepare_cached(sql::VERSION)?.query_row([], |row| row.get(0)).optional()?;
     Ok(u32::try_from(version.unwrap_or(0)).unwrap_or(u32::MAX))
 }
 

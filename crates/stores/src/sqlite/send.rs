@@ -49,9 +49,7 @@ fn insert_all(transaction: &Connection, messages: &[Message]) -> Result<(), rusq
         return insert(transaction, message);
     }
     transaction.execute_batch("SAVEPOINT sendoff_send")?;
-    let done = messages
-        .iter()
-        .try_for_each(|message| insert(transaction, message));
+    let done = messages.iter().try_for_each(|message| insert(transaction, message));
     match done {
         Ok(()) => transaction.execute_batch("RELEASE sendoff_send"),
         Err(error) => {

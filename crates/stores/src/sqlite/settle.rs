@@ -2,6 +2,7 @@
 //!
 //! What does not belong here: which verdict a row gets. The relay decides.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use rusqlite::{Connection, OptionalExtension};
@@ -17,6 +18,14 @@ use super::worker::Session;
 /// for days must not make every sweep walk over it.
 const SWEEP_WINDOW: u32 = 4;
 
+/// How many ready rows are searched for followers of the rows that failed, so that a failure in front
+/// of a million rows holds the write lock for milliseconds all the same.
+const FOLLOWERS_SEARCHED: u32 = 32_768;
+
+/// How many held rows of one key are let go at once, since one statement holds the write lock for all
+/// of them (measured: 0.2 s). Where there are more, one after the other takes the blocker's place.
+const RELEASED_MAX: u64 = 50_000;
+
 /// Writes verdicts. The write lock is the lock on the lane: nobody takes it over meanwhile.
 pub(super) fn settle(
     session: &Session<'_>,
@@ -30,7 +39,8 @@ pub(super) fn settle(
             .query_row([relay], |row| row.get(0))
             .optional()?;
         let mut settled = Settled::default();
-        let mut freed: Vec<&str> = Vec::new();
+        let mut gone: Vec<(&Verdict, bool)> = Vec::new();
+        let mut holding = Holding::default();
         for verdict in verdicts {
             let is_fenced = verdict.lane != Lane(0) || epoch != Some(verdict.epoch);
             if is_fenced {
@@ -39,60 +49,133 @@ pub(super) fn settle(
             match &verdict.outcome {
                 // A fact, whoever owns the lane by now.
                 Outcome::Published { releases } => {
-                    let gone = tx.prepare_cached(sql::PUBLISHED)?.execute([verdict.seq])?;
-                    settled.published += u64::try_from(gone).unwrap_or(0);
-                    if *releases {
-                        freed.extend(verdict.key.as_deref());
+                    if tx.prepare_cached(sql::PUBLISHED)?.execute([verdict.seq])? == 1 {
+                        settled.published += 1;
+                        gone.push((verdict, *releases && !is_fenced));
                     }
                 }
                 _ if is_fenced => {}
-                outcome => set_aside(tx, verdict.seq, outcome, now)?,
+                outcome => {
+                    if set_aside(tx, verdict.seq, outcome, now)? {
+                        holding.insert(verdict);
+                    }
+                }
             }
         }
+        holding.hold_followers(tx)?;
         // Last, so that a row which the same settlement holds is let go as well.
-        for key in freed {
-            settled.released += let_go(tx, key.as_bytes())?;
-        }
+        settled.released = let_go_behind(tx, &gone, now)?;
         if settled.published > 0 {
             let published = i64::try_from(settled.published).unwrap_or(i64::MAX);
-            tx.prepare_cached(sql::PUBLISHED_COUNT)?
-                .execute([published])?;
+            tx.prepare_cached(sql::PUBLISHED_COUNT)?.execute([published])?;
         }
         Ok(settled)
     })
 }
 
-/// Everything but a publish.
-///
-/// `holds` writes nothing by itself: the row becomes a blocker, and a look gives what comes after it
-/// in its key as blocked, whenever it was sent.
-fn set_aside(tx: &Connection, seq: i64, outcome: &Outcome, now: i64) -> Result<(), Failure> {
-    match outcome {
-        Outcome::Published { .. } => {}
-        Outcome::Held => {
-            tx.prepare_cached(sql::HOLD)?.execute([seq])?;
+/// Everything but a publish. Answers whether the row is now what its key waits for.
+fn set_aside(tx: &Connection, seq: i64, outcome: &Outcome, now: i64) -> Result<bool, Failure> {
+    let (changed, holds) = match outcome {
+        Outcome::Published { .. } => (0, false),
+        Outcome::Held => (tx.prepare_cached(sql::HOLD)?.execute([seq])?, false),
+        Outcome::Retry { after, error, counts, holds } => {
+            let mut retry = tx.prepare_cached(sql::RETRY)?;
+            (retry.execute((seq, later(now, *after), counts, error))?, *holds)
         }
-        Outcome::Retry {
-            after,
-            error,
-            counts,
-            ..
-        } => {
-            tx.prepare_cached(sql::RETRY)?
-                .execute((seq, later(now, *after), counts, error))?;
+        Outcome::Quarantined { reason, error, holds } => {
+            let mut quarantine = tx.prepare_cached(sql::QUARANTINE)?;
+            (quarantine.execute((seq, now, reason.as_str(), error))?, *holds)
         }
-        Outcome::Quarantined { reason, error, .. } => {
-            tx.prepare_cached(sql::QUARANTINE)?
-                .execute((seq, now, reason.as_str(), error))?;
-        }
-    }
-    Ok(())
+    };
+    Ok(changed == 1 && holds)
 }
 
-/// Lets go the held rows of a key that nothing blocks any more; answers how many.
-pub(super) fn let_go(tx: &Connection, key: &[u8]) -> Result<u64, Failure> {
-    let released = tx.prepare_cached(sql::LET_GO)?.execute([key])?;
-    Ok(u64::try_from(released).unwrap_or(0))
+/// Keys whose rows failed in this settlement, with the lowest such seq.
+#[derive(Default)]
+struct Holding<'a>(HashMap<&'a [u8], i64>);
+
+impl<'a> Holding<'a> {
+    fn insert(&mut self, verdict: &'a Verdict) {
+        if let Some(key) = &verdict.key {
+            let first = self.0.entry(key.as_bytes()).or_insert(verdict.seq);
+            *first = verdict.seq.min(*first);
+        }
+    }
+
+    /// Marks the followers among the next ready rows, which a relay has probably read ahead. No index
+    /// has ready rows by key, since every send would pay for it; a look finds the others blocked.
+    fn hold_followers(&self, tx: &Connection) -> Result<(), Failure> {
+        let Some(first) = self.0.values().min() else { return Ok(()) };
+        let mut followers: Vec<i64> = Vec::new();
+        let mut next = tx.prepare_cached(sql::FOLLOWERS)?;
+        let mut next = next.query((first, FOLLOWERS_SEARCHED))?;
+        while let Some(row) = next.next()? {
+            let (seq, key): (i64, Option<Vec<u8>>) = (row.get(0)?, row.get(1)?);
+            let failed = key.and_then(|key| self.0.get(key.as_slice()).copied());
+            if failed.is_some_and(|failed| failed < seq) {
+                followers.push(seq);
+            }
+        }
+        for seq in followers {
+            tx.prepare_cached(sql::HOLD_FOLLOWER)?.execute([seq])?;
+        }
+        Ok(())
+    }
+}
+
+/// Lets go what was held behind rows that are gone; answers how many.
+fn let_go_behind(tx: &Connection, gone: &[(&Verdict, bool)], now: i64) -> Result<u64, Failure> {
+    if gone.is_empty() || !tx.prepare_cached(sql::HAS_HELD)?.query_row([], |row| row.get(0))? {
+        return Ok(0);
+    }
+    let mut released = 0;
+    for (verdict, releases) in gone {
+        let Some(key) = &verdict.key else { continue };
+        let held = HeldKey::of(tx, key.as_bytes())?;
+        if *releases && held.stuck(tx)? <= RELEASED_MAX {
+            released += held.let_go(tx)?;
+            // They stand below what their owner has read, and below what it knows to be empty.
+            tx.prepare_cached(sql::FLOOR_DOWN)?.execute([verdict.seq])?;
+        } else {
+            // The owner does not know that they wait for nothing any more.
+            held.promote(tx, now)?;
+        }
+    }
+    Ok(released)
+}
+
+/// A key and what its held rows wait for.
+pub(super) struct HeldKey<'a> {
+    /// Bytes, since another program can have stored text that is not UTF-8.
+    key: &'a [u8],
+    blocker: Option<i64>,
+}
+
+impl<'a> HeldKey<'a> {
+    pub(super) fn of(tx: &Connection, key: &'a [u8]) -> Result<Self, Failure> {
+        let blocker = tx.prepare_cached(sql::BLOCKER_FIRST)?.query_row([key], |row| row.get(0))?;
+        Ok(Self { key, blocker })
+    }
+
+    /// How many held rows nothing blocks any more.
+    pub(super) fn stuck(&self, tx: &Connection) -> Result<u64, Failure> {
+        let mut count = tx.prepare_cached(sql::STUCK_COUNT)?;
+        Ok(count.query_row((self.key, self.blocker), |row| row.get(0))?)
+    }
+
+    /// Makes them ready again; answers how many.
+    fn let_go(&self, tx: &Connection) -> Result<u64, Failure> {
+        let released = tx.prepare_cached(sql::LET_GO)?.execute((self.key, self.blocker))?;
+        Ok(u64::try_from(released).unwrap_or(0))
+    }
+
+    /// Makes the first of them the blocker of the others: it is tried at once, and lets them go once
+    /// it is published. If all became ready, a row that is sent now could go before them, since their
+    /// owner has read past them.
+    pub(super) fn promote(&self, tx: &Connection, now: i64) -> Result<(), Failure> {
+        tx.prepare_cached(sql::PROMOTE)?.execute((self.key, self.blocker, now))?;
+        Ok(())
+    }
 }
 
 /// Deletes pairs whose horizon has passed and whose message is gone.

@@ -206,17 +206,63 @@ pub(super) const QUARANTINE: &str = "UPDATE sendoff_outbox
         last_error = ?4, retry_at = NULL, held = 0
     WHERE seq = ?1";
 
-/// Without a key there is nothing to wait for, and nothing that would let the row go.
-pub(super) const HOLD: &str = "UPDATE sendoff_outbox SET held = 1
-    WHERE seq = ?1 AND key IS NOT NULL AND quarantined_at IS NULL";
-
-/// Lets go the held rows of a key (as a blob of its bytes) that nothing blocks any more.
-pub(super) const LET_GO: &str = concat!(
-    "UPDATE sendoff_outbox INDEXED BY sendoff_outbox_held SET held = 0
-      WHERE key = CAST(?1 AS TEXT) AND held AND NOT EXISTS (",
+/// Holds a row, where something that it has to wait for is still there: nothing else lets it go.
+pub(super) const HOLD: &str = concat!(
+    "UPDATE sendoff_outbox SET held = 1
+      WHERE seq = ?1 AND key IS NOT NULL AND quarantined_at IS NULL AND EXISTS (",
     blocker_of_outer!("seq"),
     ")"
 );
+
+/// The next ready rows with their keys (as blobs), to find a failed row's followers among them.
+pub(super) const FOLLOWERS: &str = concat!(
+    "SELECT seq, CAST(key AS BLOB) FROM sendoff_outbox INDEXED BY sendoff_outbox_ready WHERE ",
+    is_ready!(),
+    " AND seq > ?1 ORDER BY seq LIMIT ?2"
+);
+
+pub(super) const HOLD_FOLLOWER: &str = "UPDATE sendoff_outbox SET held = 1 WHERE seq = ?1";
+
+/// The lowest blocker of a key (as a blob of its bytes).
+pub(super) const BLOCKER_FIRST: &str = concat!(
+    "SELECT min(seq) FROM sendoff_outbox INDEXED BY sendoff_outbox_blockers
+      WHERE key = CAST(?1 AS TEXT) AND ",
+    is_blocker!()
+);
+
+/// The held rows of the key `?1` that nothing blocks, where `?2` is its lowest blocker or NULL. A row
+/// waits for blockers below it, so these are the rows up to the first one (which may be held itself);
+/// a row that fell due for the first time waits for any.
+macro_rules! is_stuck {
+    () => {
+        "key = CAST(?1 AS TEXT) AND held AND seq <= coalesce(?2, 9223372036854775807)
+           AND (?2 IS NULL OR due_at IS NULL OR retry_at IS NOT NULL)"
+    };
+}
+
+pub(super) const STUCK_COUNT: &str = concat!(
+    "SELECT count(*) FROM sendoff_outbox INDEXED BY sendoff_outbox_held WHERE ",
+    is_stuck!()
+);
+
+/// Lets go all of them: they are ready again.
+pub(super) const LET_GO: &str = concat!(
+    "UPDATE sendoff_outbox INDEXED BY sendoff_outbox_held SET held = 0 WHERE ",
+    is_stuck!()
+);
+
+/// Lets go the first of them, with the retry time `?3`: it takes the blocker's place.
+pub(super) const PROMOTE: &str = concat!(
+    "UPDATE sendoff_outbox SET held = 0, retry_at = ?3 WHERE seq = (
+        SELECT seq FROM sendoff_outbox INDEXED BY sendoff_outbox_held WHERE ",
+    is_stuck!(),
+    " ORDER BY seq LIMIT 1)"
+);
+
+pub(super) const FLOOR_DOWN: &str = "UPDATE sendoff_lane SET floor = min(floor, ?1) WHERE lane = 0";
+
+pub(super) const HAS_HELD: &str = "SELECT EXISTS (
+    SELECT 1 FROM sendoff_outbox INDEXED BY sendoff_outbox_held WHERE held)";
 
 /// The next key in order that has held rows, as a blob.
 pub(super) const HELD_KEY_AFTER: &str =

@@ -23,7 +23,7 @@ use super::worker::Worker;
 /// An outbox in a SQLite file: the relay's side and the operator's.
 ///
 /// Three threads have a connection each: one for the relay's looks, one for everything that writes,
-/// one for the operator's counts and lists, which may take their time. They end when the store is
+/// one for what may take its time, the operator's counts and lists and looks in the background. They end when the store is
 /// dropped; the last connection to a file brings its log into it.
 ///
 /// A file that is exchanged or deleted under the store is noticed before the next statement: then
@@ -74,19 +74,14 @@ impl OutboxStore for SqliteStore {
         let request = request.clone();
         let cursor = Arc::clone(&self.held_cursor);
         self.writes
-            .run("leasing the lane", move |session| {
-                lease::lease(session, &request, &cursor)
-            })
+            .run("leasing the lane", move |session| lease::lease(session, &request, &cursor))
             .await
     }
 
     async fn look(&self, look: &Look) -> Result<Sight> {
         let look = look.clone();
-        self.looks
-            .run("reading the outbox", move |session| {
-                look::look(session, &look)
-            })
-            .await
+        let worker = if look.background { &self.desk } else { &self.looks };
+        worker.run("reading the outbox", move |session| look::look(session, &look)).await
     }
 
     async fn settle(&self, relay: &RelayId, verdicts: &[Verdict]) -> Result<Settled> {
@@ -106,9 +101,7 @@ impl OutboxStore for SqliteStore {
     async fn sweep(&self, rows_max: u32) -> Result<u64> {
         let cursor = Arc::clone(&self.sweep_cursor);
         self.writes
-            .run("sweeping the outbox", move |session| {
-                settle::sweep(session, rows_max, &cursor)
-            })
+            .run("sweeping the outbox", move |session| settle::sweep(session, rows_max, &cursor))
             .await
     }
 }

@@ -32,9 +32,7 @@ pub(super) struct Worker {
 
 impl fmt::Debug for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Worker")
-            .field("file", &self.file.address)
-            .finish_non_exhaustive()
+        f.debug_struct("Worker").field("file", &self.file.address).finish_non_exhaustive()
     }
 }
 
@@ -42,13 +40,9 @@ impl Worker {
     /// Starts the thread. The connection is opened by the first job.
     pub(super) fn start(name: &str, file: &Arc<DatabaseFile>, role: Role) -> Result<Self> {
         let (jobs, mut queue) = mpsc::channel::<Job>(JOBS_MAX);
-        let mut seat = Seat {
-            file: Arc::clone(file),
-            role,
-            open: None,
-        };
+        let mut seat = Seat { file: Arc::clone(file), role, open: None };
         thread::Builder::new()
-            .name(format!("sendoff-sqlite-{name}"))
+            .name(format!("sqlite-{name}"))
             .spawn(move || {
                 while let Some(job) = queue.blocking_recv() {
                     job(&mut seat);
@@ -60,10 +54,7 @@ impl Worker {
                     .subject(file.address.clone())
                     .caused_by(error)
             })?;
-        Ok(Self {
-            jobs,
-            file: Arc::clone(file),
-        })
+        Ok(Self { jobs, file: Arc::clone(file) })
     }
 
     /// Runs a job on the thread and waits for what it gives.
@@ -103,9 +94,8 @@ impl Seat {
         operation: &'static str,
         job: impl FnOnce(&Session<'_>) -> Result<T, Failure>,
     ) -> Result<T> {
-        let done = self
-            .connection()
-            .and_then(|(connection, file)| job(&Session { connection, file }));
+        let done =
+            self.connection().and_then(|(connection, file)| job(&Session { connection, file }));
         if let Err(Failure::Driver(error)) = &done
             && is_fatal(error)
         {
@@ -218,15 +208,12 @@ impl Session<'_> {
                 other => break other,
             }
         };
-        self.connection
-            .busy_timeout(self.file.options.busy_timeout)?;
+        self.connection.busy_timeout(self.file.options.busy_timeout)?;
         Ok(begun?)
     }
 
     /// SQLite's clock, in microseconds since 1970.
     pub(super) fn now(connection: &Connection) -> Result<i64, rusqlite::Error> {
-        connection
-            .prepare_cached(sql::NOW)?
-            .query_row([], |row| row.get(0))
+        connection.prepare_cached(sql::NOW)?.query_row([], |row| row.get(0))
     }
 }

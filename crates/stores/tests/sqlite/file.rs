@@ -13,10 +13,7 @@ use sendoff_stores::sqlite::{SqliteOptions, SqliteStore, Synchronous, kind_of};
 use super::shop::{PATIENCE, Shop, connection, everything, ids, message, request};
 
 fn open(path: &Path, create: bool) -> Result<SqliteStore, Error> {
-    let options = SqliteOptions {
-        create,
-        ..SqliteOptions::default()
-    };
+    let options = SqliteOptions { create, ..SqliteOptions::default() };
     SqliteStore::open(path, options)
 }
 
@@ -68,9 +65,7 @@ async fn a_name_that_looks_like_a_uri_is_a_name() {
 async fn a_new_file_is_in_wal_mode_and_one_of_an_older_mode_is_turned() {
     let folder = tempfile::tempdir().unwrap();
     let mode = |path: &Path| -> String {
-        connection(path)
-            .query_row("PRAGMA journal_mode", [], |row| row.get(0))
-            .unwrap()
+        connection(path).query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap()
     };
     let path = folder.path().join("new.db");
     let store = open(&path, true).unwrap();
@@ -80,9 +75,7 @@ async fn a_new_file_is_in_wal_mode_and_one_of_an_older_mode_is_turned() {
 
     // A database that the service has already, in the mode that SQLite begins with.
     let path = folder.path().join("old.db");
-    connection(&path)
-        .execute_batch("CREATE TABLE orders (item TEXT)")
-        .unwrap();
+    connection(&path).execute_batch("CREATE TABLE orders (item TEXT)").unwrap();
     assert_eq!(mode(&path), "delete");
     let store = open(&path, false).unwrap();
     assert_eq!(mode(&path), "delete", "opening alone changes nothing");
@@ -146,11 +139,7 @@ async fn a_read_only_file_can_be_read_and_says_so_when_it_is_written() {
         .env("SENDOFF_TEST_CHILD_PATH", &shop.path)
         .output()
         .unwrap();
-    assert!(
-        done.status.success(),
-        "{}",
-        String::from_utf8_lossy(&done.stderr)
-    );
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert!(String::from_utf8_lossy(&done.stdout).contains("1 passed"));
 }
 
@@ -161,10 +150,9 @@ async fn child_meets_a_read_only_file() {
     let store = open(Path::new(&path), false).unwrap();
     assert_eq!(store.stats().await.unwrap().pending, 1);
     let lease = request(&RelayId::new(), PATIENCE, Ask::Share);
-    for error in [
-        store.send_all(&[message("b")]).await.unwrap_err(),
-        store.lease(&lease).await.unwrap_err(),
-    ] {
+    for error in
+        [store.send_all(&[message("b")]).await.unwrap_err(), store.lease(&lease).await.unwrap_err()]
+    {
         assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error}");
         assert!(error.to_string().contains("let this user write"), "{error}");
     }
@@ -179,9 +167,7 @@ async fn a_full_disk_fails_the_send_and_loses_nothing_that_committed() {
     let transaction = service.transaction().unwrap();
     let outbox = Outbox::new("shop");
     let large = outbox.message("t").body(vec![7; 1 << 20]).build().unwrap();
-    let error = outbox
-        .send_all_blocking(&transaction, &[message("small"), large])
-        .unwrap_err();
+    let error = outbox.send_all_blocking(&transaction, &[message("small"), large]).unwrap_err();
     assert_eq!(error.sqlite_error().unwrap().code, ffi::ErrorCode::DiskFull);
     assert_eq!(kind_of(&error), ErrorKind::DiskFull);
     // Nothing of the batch is left, whatever the caller does with the transaction now.
@@ -208,10 +194,7 @@ async fn a_store_that_was_not_migrated_says_so_to_every_verb() {
         store.find("a", None).await.unwrap_err(),
         store.quarantined(0, 1).await.unwrap_err(),
         store.send_all(&[message("a")]).await.unwrap_err(),
-        store
-            .lease(&request(&relay, PATIENCE, Ask::Share))
-            .await
-            .unwrap_err(),
+        store.lease(&request(&relay, PATIENCE, Ask::Share)).await.unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::SchemaMissing);
         assert!(error.to_string().contains("sendoff migrate"), "{error}");
@@ -224,16 +207,9 @@ async fn a_store_that_was_not_migrated_says_so_to_every_verb() {
 async fn a_newer_schema_is_refused_and_not_touched() {
     let shop = Shop::open().await;
     let service = shop.connection();
-    service
-        .execute("INSERT INTO sendoff_schema_version VALUES (999, 0, '')", [])
-        .unwrap();
-    service
-        .execute("DROP INDEX sendoff_outbox_held", [])
-        .unwrap();
-    assert_eq!(
-        shop.store.schema().await.unwrap().state,
-        SchemaState::TooNew
-    );
+    service.execute("INSERT INTO sendoff_schema_version VALUES (999, 0, '')", []).unwrap();
+    service.execute("DROP INDEX sendoff_outbox_held", []).unwrap();
+    assert_eq!(shop.store.schema().await.unwrap().state, SchemaState::TooNew);
     for error in [
         shop.store.migrate().await.unwrap_err(),
         shop.store.look(&everything()).await.unwrap_err(),
@@ -242,11 +218,7 @@ async fn a_newer_schema_is_refused_and_not_touched() {
         assert_eq!(error.kind(), ErrorKind::SchemaTooNew, "{error}");
     }
     let schema = shop.store.schema().await.unwrap();
-    assert_eq!(
-        schema.missing,
-        ["sendoff_outbox_held"],
-        "it is still as it was"
-    );
+    assert_eq!(schema.missing, ["sendoff_outbox_held"], "it is still as it was");
 }
 
 #[tokio::test]
@@ -263,10 +235,7 @@ async fn migrate_twice_changes_nothing_and_mends_what_was_dropped() {
         "SELECT version || ' ' || applied_at || ' ' || checksum FROM sendoff_schema_version";
     let before = dump(versions);
     assert_eq!(before.len(), 1);
-    assert_eq!(
-        shop.store.migrate().await.unwrap().state,
-        SchemaState::Current
-    );
+    assert_eq!(shop.store.migrate().await.unwrap().state, SchemaState::Current);
     assert_eq!(dump(versions), before);
 
     shop.connection()
@@ -279,16 +248,9 @@ async fn migrate_twice_changes_nothing_and_mends_what_was_dropped() {
     assert_eq!(schema.state, SchemaState::Missing);
     assert_eq!(
         schema.missing,
-        [
-            "sendoff_outbox_ready",
-            "sendoff_outbox_message_key",
-            "sendoff_total"
-        ]
+        ["sendoff_outbox_ready", "sendoff_outbox_message_key", "sendoff_total"]
     );
-    assert_eq!(
-        shop.store.migrate().await.unwrap().state,
-        SchemaState::Current
-    );
+    assert_eq!(shop.store.migrate().await.unwrap().state, SchemaState::Current);
     shop.send(&[message("b")]).await;
     assert_eq!(ids(&shop.rows().await), ["a", "b"]);
 }
@@ -298,9 +260,7 @@ async fn an_outbox_that_was_dropped_goes_on_behind_its_numbers() {
     let shop = Shop::open().await;
     shop.send(&[message("a"), message("b")]).await;
     let last = shop.rows().await[1].seq;
-    shop.connection()
-        .execute_batch("DROP TABLE sendoff_outbox")
-        .unwrap();
+    shop.connection().execute_batch("DROP TABLE sendoff_outbox").unwrap();
     shop.store.migrate().await.unwrap();
     shop.send(&[message("c")]).await;
     assert!(shop.rows().await[0].seq > last);
@@ -314,10 +274,7 @@ async fn a_file_restored_from_a_dump_gets_its_mode_back() {
         std::fs::read_dir(shop.folder.path()).unwrap().count() == 1
     });
     let mode = || -> String { shop_mode(&shop.path, "PRAGMA journal_mode") };
-    assert_eq!(
-        shop_mode(&shop.path, "PRAGMA journal_mode = DELETE"),
-        "delete"
-    );
+    assert_eq!(shop_mode(&shop.path, "PRAGMA journal_mode = DELETE"), "delete");
     let store = open(&shop.path, false).unwrap();
     assert_eq!(mode(), "delete");
     store.sweep(1).await.unwrap();
@@ -325,9 +282,7 @@ async fn a_file_restored_from_a_dump_gets_its_mode_back() {
 }
 
 fn shop_mode(path: &Path, pragma: &str) -> String {
-    connection(path)
-        .query_row(pragma, [], |row| row.get(0))
-        .unwrap()
+    connection(path).query_row(pragma, [], |row| row.get(0)).unwrap()
 }
 
 #[tokio::test]

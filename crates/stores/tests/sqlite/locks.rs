@@ -18,9 +18,7 @@ async fn a_lock_that_is_not_let_go_in_time_is_a_conflict_to_be_tried_again() {
     })
     .await;
     let mut service = shop.connection();
-    let transaction = service
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .unwrap();
+    let transaction = service.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     let begun = Instant::now();
     let error = shop.store.send_all(&[message("a")]).await.unwrap_err();
     assert!(begun.elapsed() >= Duration::from_millis(50));
@@ -38,12 +36,8 @@ async fn a_lock_that_is_not_let_go_in_time_is_a_conflict_to_be_tried_again() {
 async fn a_short_transaction_of_another_is_waited_for() {
     let shop = Shop::open().await;
     let mut service = shop.connection();
-    let transaction = service
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .unwrap();
-    Outbox::new("shop")
-        .send_blocking(&transaction, &message("first"))
-        .unwrap();
+    let transaction = service.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    Outbox::new("shop").send_blocking(&transaction, &message("first")).unwrap();
     let messages = [message("second")];
     let mut send = std::pin::pin!(shop.store.send_all(&messages));
     let early = tokio::time::timeout(Duration::from_millis(30), send.as_mut()).await;
@@ -58,18 +52,12 @@ async fn a_transaction_that_read_before_somebody_wrote_is_told_to_run_again() {
     let shop = Shop::open().await;
     let mut service = shop.connection();
     let transaction = service.transaction().unwrap();
-    let orders: i64 = transaction
-        .query_row("SELECT count(*) FROM sendoff_outbox", [], |row| row.get(0))
-        .unwrap();
+    let orders: i64 =
+        transaction.query_row("SELECT count(*) FROM sendoff_outbox", [], |row| row.get(0)).unwrap();
     assert_eq!(orders, 0);
     shop.send(&[message("other")]).await;
-    let error = Outbox::new("shop")
-        .send_blocking(&transaction, &message("late"))
-        .unwrap_err();
-    assert_eq!(
-        error.sqlite_error().unwrap().extended_code,
-        ffi::SQLITE_BUSY_SNAPSHOT
-    );
+    let error = Outbox::new("shop").send_blocking(&transaction, &message("late")).unwrap_err();
+    assert_eq!(error.sqlite_error().unwrap().extended_code, ffi::SQLITE_BUSY_SNAPSHOT);
     assert_eq!(kind_of(&error), ErrorKind::Conflict);
     assert_eq!(kind_of(&error).retry(), Retry::Now);
 }
@@ -79,9 +67,8 @@ async fn a_reader_that_stays_open_stops_neither_sends_nor_looks_nor_settlements(
     let shop = Shop::open().await;
     let mut reader = shop.connection();
     let snapshot = reader.transaction().unwrap();
-    let seen: i64 = snapshot
-        .query_row("SELECT count(*) FROM sendoff_outbox", [], |row| row.get(0))
-        .unwrap();
+    let seen: i64 =
+        snapshot.query_row("SELECT count(*) FROM sendoff_outbox", [], |row| row.get(0)).unwrap();
     assert_eq!(seen, 0);
     let relay = RelayId::new();
     let epoch = shop.take(&relay).await;
@@ -129,19 +116,15 @@ async fn the_log_is_cut_when_the_store_is_dropped() {
     let shop = Shop::open().await;
     let body = vec![7; 1 << 20];
     let outbox = Outbox::new("shop");
-    shop.send(&[outbox.message("t").body(body).build().unwrap()])
-        .await;
+    shop.send(&[outbox.message("t").body(body).build().unwrap()]).await;
     let log = shop.path.with_extension("db-wal");
     assert!(std::fs::metadata(&log).unwrap().len() > 1 << 20);
     // Somebody else keeps the file open, so SQLite alone would leave the log.
     let service = shop.connection();
-    let rows: i64 = service
-        .query_row("SELECT count(*) FROM sendoff_outbox", [], |row| row.get(0))
-        .unwrap();
+    let rows: i64 =
+        service.query_row("SELECT count(*) FROM sendoff_outbox", [], |row| row.get(0)).unwrap();
     assert_eq!(rows, 1);
     drop(shop.store);
-    super::shop::wait_until("the log is cut", || {
-        std::fs::metadata(&log).unwrap().len() == 0
-    });
+    super::shop::wait_until("the log is cut", || std::fs::metadata(&log).unwrap().len() == 0);
     drop(service);
 }

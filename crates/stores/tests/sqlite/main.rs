@@ -2,10 +2,7 @@
 //! conformance suite, which `sqlite_conformance.rs` runs.
 
 #![cfg(feature = "sqlite")]
-#![expect(
-    clippy::unwrap_used,
-    reason = "an error that a test does not expect is its failure"
-)]
+#![expect(clippy::unwrap_used, reason = "an error that a test does not expect is its failure")]
 
 mod file;
 mod locks;

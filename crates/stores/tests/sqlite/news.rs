@@ -18,10 +18,7 @@ async fn is_told(store: &SqliteStore) -> bool {
 /// A new connection counts as news once; here it is out of the way.
 async fn settled_shop() -> Shop {
     let shop = Shop::open().await;
-    tokio::time::timeout(PATIENCE, shop.store.news())
-        .await
-        .unwrap()
-        .unwrap();
+    tokio::time::timeout(PATIENCE, shop.store.news()).await.unwrap().unwrap();
     while is_told(&shop.store).await {}
     shop
 }
@@ -36,9 +33,7 @@ async fn a_commit_of_another_connection_is_told_within_milliseconds() {
         let mut news = std::pin::pin!(shop.store.news());
         assert!(tokio::time::timeout(QUIET, news.as_mut()).await.is_err());
         let transaction = service.transaction().unwrap();
-        outbox
-            .send_blocking(&transaction, &message(&n.to_string()))
-            .unwrap();
+        outbox.send_blocking(&transaction, &message(&n.to_string())).unwrap();
         transaction.commit().unwrap();
         let begun = Instant::now();
         tokio::time::timeout(PATIENCE, news).await.unwrap().unwrap();
@@ -78,10 +73,7 @@ async fn the_relays_own_settlements_and_leases_are_no_news() {
     let epoch = shop.take(&relay).await;
     shop.send(&[message("a"), message("b")]).await;
     let rows = shop.rows().await;
-    tokio::time::timeout(PATIENCE, shop.store.news())
-        .await
-        .unwrap()
-        .unwrap();
+    tokio::time::timeout(PATIENCE, shop.store.news()).await.unwrap().unwrap();
     while is_told(&shop.store).await {}
     for row in &rows {
         let published = Outcome::Published { releases: false };
@@ -102,8 +94,7 @@ async fn a_requeue_by_another_process_is_news() {
         error: "no".to_owned(),
         holds: true,
     };
-    shop.settle(&relay, epoch, &shop.rows().await[0], quarantined)
-        .await;
+    shop.settle(&relay, epoch, &shop.rows().await[0], quarantined).await;
     while is_told(&shop.store).await {}
     let desk = SqliteStore::open(&shop.path, SqliteOptions::default()).unwrap();
     assert_eq!(desk.requeue(&Which::All).await.unwrap().messages, 1);
@@ -125,9 +116,6 @@ async fn a_file_that_was_exchanged_is_news() {
         let _ = std::fs::remove_file(path);
     }
     std::fs::rename(&other.path, &shop.path).unwrap();
-    tokio::time::timeout(PATIENCE, shop.store.news())
-        .await
-        .unwrap()
-        .unwrap();
+    tokio::time::timeout(PATIENCE, shop.store.news()).await.unwrap().unwrap();
     assert_eq!(shop.rows().await.len(), 1);
 }

@@ -45,26 +45,18 @@ fn kill(mut child: Child) {
 #[tokio::test]
 async fn four_processes_that_send_a_hundred_each_at_once_make_four_hundred_rows() {
     let shop = Shop::open().await;
-    let children: Vec<Child> = (0..4)
-        .map(|n| child("child_sends_a_hundred", &shop.path, &format!("child-{n}")))
-        .collect();
+    let children: Vec<Child> =
+        (0..4).map(|n| child("child_sends_a_hundred", &shop.path, &format!("child-{n}"))).collect();
     for mut child in children {
         let mut said = String::new();
-        child
-            .stdout
-            .take()
-            .unwrap()
-            .read_to_string(&mut said)
-            .unwrap();
+        child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
         assert!(child.wait().unwrap().success(), "{said}");
     }
     let rows = shop.rows().await;
     assert_eq!(rows.len(), 400);
     for n in 0..4 {
-        let own: Vec<String> = ids(&rows)
-            .into_iter()
-            .filter(|id| id.starts_with(&format!("child-{n}-")))
-            .collect();
+        let own: Vec<String> =
+            ids(&rows).into_iter().filter(|id| id.starts_with(&format!("child-{n}-"))).collect();
         let sent: Vec<String> = (0..100).map(|m| format!("child-{n}-{m}")).collect();
         assert_eq!(own, sent, "each one's order is that of its sends");
     }
@@ -74,9 +66,8 @@ async fn four_processes_that_send_a_hundred_each_at_once_make_four_hundred_rows(
 async fn four_processes_that_migrate_a_new_file_at_once_all_succeed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new.db");
-    let children: Vec<Child> = (0..4)
-        .map(|n| child("child_migrates", &path, &n.to_string()))
-        .collect();
+    let children: Vec<Child> =
+        (0..4).map(|n| child("child_migrates", &path, &n.to_string())).collect();
     for child in children {
         assert!(child.wait_with_output().unwrap().status.success());
     }
@@ -142,10 +133,7 @@ async fn an_owner_of_another_machine_boot_or_namespace_keeps_its_lease_whatever_
         wait_for_word(&mut owner, "leased");
         kill(owner);
         shop.connection()
-            .execute(
-                &format!("UPDATE sendoff_relay SET {column} = 'another'"),
-                [],
-            )
+            .execute(&format!("UPDATE sendoff_relay SET {column} = 'another'"), [])
             .unwrap();
         let grant = shop.lease(&RelayId::new(), Duration::from_secs(60)).await;
         assert!(grant.lanes.is_empty(), "{column}");
@@ -184,9 +172,7 @@ fn child_sends_a_hundred() {
     let outbox = Outbox::new("shop");
     for n in 0..100 {
         let transaction = service.transaction().unwrap();
-        outbox
-            .send_blocking(&transaction, &message(&format!("{name}-{n}")))
-            .unwrap();
+        outbox.send_blocking(&transaction, &message(&format!("{name}-{n}"))).unwrap();
         transaction.commit().unwrap();
     }
 }
@@ -195,10 +181,7 @@ fn child_sends_a_hundred() {
 #[ignore = "a child of the tests above"]
 async fn child_migrates() {
     let path = std::env::var(PATH).unwrap();
-    let options = SqliteOptions {
-        create: true,
-        ..SqliteOptions::default()
-    };
+    let options = SqliteOptions { create: true, ..SqliteOptions::default() };
     let store = SqliteStore::open(Path::new(&path), options).unwrap();
     store.migrate().await.unwrap();
     store.migrate().await.unwrap();
@@ -209,18 +192,11 @@ async fn child_migrates() {
 fn child_sends_and_hangs() {
     let path = std::env::var(PATH).unwrap();
     let mut service = connection(Path::new(&path));
-    let transaction = service
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .unwrap();
+    let transaction = service.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     let outbox = Outbox::new("shop");
     // More than SQLite keeps in memory, so that some of it is in the log when the kill comes.
     for n in 0..40 {
-        let message = outbox
-            .message("t")
-            .id(n.to_string())
-            .body(vec![7; 1 << 18])
-            .build()
-            .unwrap();
+        let message = outbox.message("t").id(n.to_string()).body(vec![7; 1 << 18]).build().unwrap();
         outbox.send_blocking(&transaction, &message).unwrap();
     }
     println!("sent");
@@ -233,10 +209,7 @@ async fn child_leases_for_an_hour() {
     let path = std::env::var(PATH).unwrap();
     let store = SqliteStore::open(Path::new(&path), SqliteOptions::default()).unwrap();
     let hour = Duration::from_secs(3_600);
-    let grant = store
-        .lease(&request(&RelayId::new(), hour, Ask::Share))
-        .await
-        .unwrap();
+    let grant = store.lease(&request(&RelayId::new(), hour, Ask::Share)).await.unwrap();
     assert_eq!(grant.lanes.len(), 1);
     println!("leased");
     std::thread::sleep(hour);

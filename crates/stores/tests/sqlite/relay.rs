@@ -15,12 +15,7 @@ use super::shop::{
 };
 
 fn retry(after: Duration) -> Outcome {
-    Outcome::Retry {
-        after,
-        error: "no".to_owned(),
-        counts: true,
-        holds: true,
-    }
+    Outcome::Retry { after, error: "no".to_owned(), counts: true, holds: true }
 }
 
 fn quarantine() -> Outcome {
@@ -40,10 +35,7 @@ async fn one_lane_has_one_owner_and_every_change_of_owner_is_an_epoch() {
     assert_eq!(grant.lanes[0].epoch, 1);
     assert_eq!(shop.lease(&one, PATIENCE).await.lanes[0].epoch, 1);
     assert!(shop.lease(&other, PATIENCE).await.lanes.is_empty());
-    let back = LaneLease {
-        floor: 77,
-        ..grant.lanes[0]
-    };
+    let back = LaneLease { floor: 77, ..grant.lanes[0] };
     let left = shop.store.lease(&release(&one, back)).await.unwrap();
     assert!(left.lanes.is_empty());
     assert_eq!(left.relays, 1);
@@ -58,10 +50,7 @@ async fn a_lapsed_lease_is_kept_under_its_epoch_unless_somebody_took_it() {
     let short = Duration::from_millis(1);
     let lane = shop.lease(&one, short).await.lanes[0];
     std::thread::sleep(Duration::from_millis(5));
-    let keep = LeaseRequest {
-        keep: vec![lane],
-        ..request(&one, short, Ask::Share)
-    };
+    let keep = LeaseRequest { keep: vec![lane], ..request(&one, short, Ask::Share) };
     assert_eq!(shop.store.lease(&keep).await.unwrap().lanes[0].epoch, 1);
     std::thread::sleep(Duration::from_millis(5));
     assert_eq!(shop.lease(&other, PATIENCE).await.lanes[0].epoch, 2);
@@ -76,13 +65,8 @@ async fn bytes_are_bounded_before_bodies_are_read_and_the_first_row_is_given_wha
         let message = outbox.message("t").id(id).body(vec![7; bytes]);
         message.build().unwrap()
     };
-    shop.send(&[
-        sized("large", 3 << 20),
-        sized("a", 10_000),
-        sized("b", 100),
-        sized("c", 10_000),
-    ])
-    .await;
+    shop.send(&[sized("large", 3 << 20), sized("a", 10_000), sized("b", 100), sized("c", 10_000)])
+        .await;
     let look = |after: i64, bytes_max: usize| {
         let mut look = everything();
         look.lanes[0].after = after;
@@ -91,57 +75,63 @@ async fn bytes_are_bounded_before_bodies_are_read_and_the_first_row_is_given_wha
     let first = shop.store.look(&look(0, 1_000)).await.unwrap();
     assert_eq!(ids(&first.rows), ["large"]);
     assert!(first.truncated);
-    let next = shop
-        .store
-        .look(&look(first.rows[0].seq, 11_000))
-        .await
-        .unwrap();
+    let next = shop.store.look(&look(first.rows[0].seq, 11_000)).await.unwrap();
     assert_eq!(ids(&next.rows), ["a", "b"]);
     assert!(next.truncated);
-    let last = shop
-        .store
-        .look(&look(next.rows[1].seq, 11_000))
-        .await
-        .unwrap();
+    let last = shop.store.look(&look(next.rows[1].seq, 11_000)).await.unwrap();
     assert_eq!(ids(&last.rows), ["c"]);
     assert!(!last.truncated);
 }
 
 #[tokio::test]
-async fn a_follower_is_blocked_whenever_it_was_sent_and_goes_when_its_blocker_has_gone() {
+async fn followers_are_held_at_once_and_later_ones_are_found_blocked() {
     let shop = Shop::open().await;
     let relay = RelayId::new();
     let epoch = shop.take(&relay).await;
-    shop.send(&[keyed("a", "k"), keyed("b", "k"), keyed("x", "other")])
-        .await;
+    shop.send(&[keyed("a", "k"), keyed("b", "k"), keyed("x", "other")]).await;
     let rows = shop.rows().await;
-    shop.settle(&relay, epoch, &rows[0], retry(Duration::ZERO))
-        .await;
+    shop.settle(&relay, epoch, &rows[0], retry(Duration::ZERO)).await;
     shop.send(&[keyed("c", "k")]).await;
 
     let rows = shop.rows().await;
-    let seen: Vec<(bool, bool)> = rows
+    let seen: Vec<(bool, bool, bool)> = rows
         .iter()
-        .map(|row| (matches!(row.content, Content::Blocked), row.blocker))
+        .map(|row| (matches!(row.content, Content::Blocked), row.blocker, row.waiting))
         .collect();
-    // b, x, c are ready (b and c blocked), and a's time to be tried again has come.
-    assert_eq!(
-        seen,
-        [(true, false), (false, false), (true, false), (false, true)]
-    );
-    assert_eq!((content(&rows[3]).id(), rows[3].attempts), ("a", 1));
+    // x, then c behind the failed a, then a, whose time to be tried again has come.
+    assert_eq!(seen, [(false, false, false), (true, false, false), (false, true, true)]);
+    assert_eq!((content(&rows[2]).id(), rows[2].attempts), ("a", 1));
 
-    for row in [&rows[0], &rows[2]] {
-        shop.settle(&relay, epoch, row, Outcome::Held).await;
-    }
+    shop.settle(&relay, epoch, &rows[1], Outcome::Held).await;
     assert_eq!(ids(&shop.rows().await), ["x", "a"]);
     let found = &shop.store.find("c", None).await.unwrap()[0];
     assert_eq!(found.place, Place::Held);
     assert_eq!(found.held_behind.as_deref(), Some("a"));
     let published = Outcome::Published { releases: true };
-    let settled = shop.settle(&relay, epoch, &rows[3], published).await;
+    let settled = shop.settle(&relay, epoch, &rows[2], published).await;
     assert_eq!((settled.published, settled.released), (1, 2));
     assert_eq!(ids(&shop.rows().await), ["b", "x", "c"]);
+}
+
+#[tokio::test]
+async fn a_follower_far_behind_is_found_blocked() {
+    let shop = Shop::open().await;
+    let relay = RelayId::new();
+    let epoch = shop.take(&relay).await;
+    let mut messages = vec![keyed("failing", "k"), keyed("near", "k")];
+    messages.extend((0..33_000).map(|n| message(&n.to_string())));
+    messages.push(keyed("far", "k"));
+    shop.send(&messages).await;
+    let rows = shop.rows().await;
+    shop.settle(&relay, epoch, &rows[0], retry(PATIENCE)).await;
+    let mut look = everything();
+    look.lanes[0].after = rows[0].seq + 32_990;
+    let rows = shop.store.look(&look).await.unwrap().rows;
+    let far = rows.last().unwrap();
+    assert!(matches!(far.content, Content::Blocked));
+    assert_eq!(shop.store.stats().await.unwrap().held, 1, "the near one is held");
+    shop.settle(&relay, epoch, far, Outcome::Held).await;
+    assert_eq!(shop.store.stats().await.unwrap().held, 2);
 }
 
 #[tokio::test]
@@ -174,36 +164,25 @@ async fn a_key_that_is_not_text_can_be_held_and_is_let_go() {
 }
 
 #[tokio::test]
-async fn a_row_that_was_held_as_its_blocker_went_is_let_go_by_the_next_lease() {
+async fn rows_whose_blocker_was_deleted_by_hand_are_let_go_one_by_one_after_the_next_lease() {
     let shop = Shop::open().await;
     let relay = RelayId::new();
     let epoch = shop.take(&relay).await;
-    shop.send(&[
-        keyed("a", "k"),
-        keyed("b", "k"),
-        keyed("c", "l"),
-        keyed("d", "l"),
-    ])
-    .await;
+    let (a, b, c) = (keyed("a", "k"), keyed("b", "k"), keyed("c", "k"));
+    shop.send(&[a, b, c, keyed("d", "l"), keyed("e", "l")]).await;
     let rows = shop.rows().await;
     shop.settle(&relay, epoch, &rows[0], quarantine()).await;
-    shop.settle(&relay, epoch, &rows[2], quarantine()).await;
-    let discard = Which::Id {
-        id: "a".to_owned(),
-        source: None,
-    };
-    assert_eq!(shop.store.discard(&discard).await.unwrap().released, 0);
-    // The relay saw b blocked before the discard, and says so after it.
-    for row in [&rows[1], &rows[3]] {
-        shop.settle(&relay, epoch, row, Outcome::Held).await;
-    }
+    shop.settle(&relay, epoch, &rows[3], quarantine()).await;
+    assert_eq!(shop.store.stats().await.unwrap().held, 3);
+    shop.connection().execute("DELETE FROM sendoff_outbox WHERE id = 'a'", []).unwrap();
     assert!(shop.rows().await.is_empty());
     shop.take(&relay).await;
-    assert_eq!(
-        ids(&shop.rows().await),
-        ["b"],
-        "d still has what it waits for"
-    );
+    let rows = shop.rows().await;
+    assert_eq!(ids(&rows), ["b"], "c waits for it, and e still for d");
+    assert!(rows[0].blocker);
+    let published = Outcome::Published { releases: true };
+    assert_eq!(shop.settle(&relay, epoch, &rows[0], published).await.released, 1);
+    assert_eq!(ids(&shop.rows().await), ["c"]);
 }
 
 #[tokio::test]
@@ -224,10 +203,7 @@ async fn requeueing_keeps_the_order_of_a_key_and_discarding_lets_it_go() {
     let mended = shop.store.discard(&Which::All).await.unwrap();
     assert_eq!((mended.messages, mended.released), (1, 1));
     assert_eq!(ids(&shop.rows().await), ["b"]);
-    assert_eq!(
-        shop.store.find("a", None).await.unwrap()[0].place,
-        Place::Gone
-    );
+    assert_eq!(shop.store.find("a", None).await.unwrap()[0].place, Place::Gone);
 }
 
 #[tokio::test]
@@ -237,12 +213,8 @@ async fn mending_goes_through_every_page() {
     let epoch = shop.take(&relay).await;
     let messages: Vec<_> = (0..2_500).map(|n| message(&n.to_string())).collect();
     shop.send(&messages).await;
-    let verdicts: Vec<_> = shop
-        .rows()
-        .await
-        .iter()
-        .map(|row| verdict(epoch, row, quarantine()))
-        .collect();
+    let verdicts: Vec<_> =
+        shop.rows().await.iter().map(|row| verdict(epoch, row, quarantine())).collect();
     shop.store.settle(&relay, &verdicts).await.unwrap();
     assert_eq!(shop.store.stats().await.unwrap().quarantined, 2_500);
     let other = Which::Reason(QuarantineReason::TooLarge);
@@ -277,32 +249,19 @@ async fn waiting_rows_come_in_the_order_of_their_time_and_the_next_one_is_told()
     assert!(wait > Duration::from_secs(3_500) && wait <= Duration::from_secs(3_600));
     assert!(!sight.truncated);
 
-    let bounded = Look {
-        rows_max: 1,
-        ready: false,
-        ..everything()
-    };
+    let bounded = Look { rows_max: 1, ready: false, ..everything() };
     let sight = shop.store.look(&bounded).await.unwrap();
     assert_eq!(ids(&sight.rows), ["first"]);
     assert_eq!(sight.next_due_in, Some(Duration::ZERO));
     assert_eq!(sight.horizon, None);
-    let known = Look {
-        known: vec![sight.rows[0].seq],
-        ..bounded
-    };
-    assert_eq!(
-        ids(&shop.store.look(&known).await.unwrap().rows),
-        ["second"]
-    );
+    let known = Look { known: vec![sight.rows[0].seq], ..bounded };
+    assert_eq!(ids(&shop.store.look(&known).await.unwrap().rows), ["second"]);
 }
 
 #[tokio::test]
 async fn a_sweep_deletes_what_is_old_and_gone_and_walks_on_past_what_is_kept() {
-    let shop = Shop::with(SqliteOptions {
-        horizon: Duration::ZERO,
-        ..SqliteOptions::default()
-    })
-    .await;
+    let shop =
+        Shop::with(SqliteOptions { horizon: Duration::ZERO, ..SqliteOptions::default() }).await;
     let relay = RelayId::new();
     let epoch = shop.take(&relay).await;
     let messages: Vec<_> = (0..60).map(|n| message(&n.to_string())).collect();
@@ -335,14 +294,10 @@ async fn a_pair_within_its_horizon_is_not_swept() {
     let epoch = shop.take(&relay).await;
     shop.send(&[message("a")]).await;
     let published = Outcome::Published { releases: false };
-    shop.settle(&relay, epoch, &shop.rows().await[0], published)
-        .await;
+    shop.settle(&relay, epoch, &shop.rows().await[0], published).await;
     assert_eq!(shop.store.sweep(10).await.unwrap(), 0);
     shop.connection()
-        .execute(
-            "UPDATE sendoff_message_key SET sent_at = sent_at - 86400000000 - 1",
-            [],
-        )
+        .execute("UPDATE sendoff_message_key SET sent_at = sent_at - 86400000000 - 1", [])
         .unwrap();
     assert_eq!(shop.store.sweep(10).await.unwrap(), 1);
     assert!(shop.store.find("a", None).await.unwrap().is_empty());

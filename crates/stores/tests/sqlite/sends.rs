@@ -16,9 +16,7 @@ fn code(error: &rusqlite::Error) -> i32 {
 }
 
 fn count(connection: &Connection) -> i64 {
-    connection
-        .query_row("SELECT count(*) FROM sendoff_outbox", [], |row| row.get(0))
-        .unwrap()
+    connection.query_row("SELECT count(*) FROM sendoff_outbox", [], |row| row.get(0)).unwrap()
 }
 
 #[tokio::test]
@@ -26,9 +24,7 @@ async fn a_message_is_there_when_its_transaction_has_committed_and_not_before() 
     let shop = Shop::open().await;
     let mut service = shop.connection();
     let transaction = service.transaction().unwrap();
-    Outbox::new("shop")
-        .send_blocking(&transaction, &message("a"))
-        .unwrap();
+    Outbox::new("shop").send_blocking(&transaction, &message("a")).unwrap();
     assert!(shop.rows().await.is_empty());
     transaction.commit().unwrap();
     assert_eq!(ids(&shop.rows().await), ["a"]);
@@ -58,9 +54,7 @@ async fn what_rolled_back_never_left_savepoints_included() {
 
     // A pair that was rolled back was not sent, so it can be.
     let transaction = service.transaction().unwrap();
-    outbox
-        .send_all_blocking(&transaction, &[message("a"), message("c")])
-        .unwrap();
+    outbox.send_all_blocking(&transaction, &[message("a"), message("c")]).unwrap();
     transaction.commit().unwrap();
     assert_eq!(ids(&shop.rows().await), ["b", "d", "a", "c"]);
 }
@@ -69,9 +63,8 @@ async fn what_rolled_back_never_left_savepoints_included() {
 async fn every_byte_survives() {
     let shop = Shop::open().await;
     let outbox = Outbox::new("shop");
-    let large: Vec<u8> = (0..1_048_576_u32)
-        .map(|n| n.to_le_bytes()[0] ^ n.to_le_bytes()[1])
-        .collect();
+    let large: Vec<u8> =
+        (0..1_048_576_u32).map(|n| n.to_le_bytes()[0] ^ n.to_le_bytes()[1]).collect();
     let sent: Vec<Message> = [
         outbox.message("t").body(large),
         outbox.message("t").body(Vec::new()),
@@ -96,12 +89,7 @@ async fn every_byte_survives() {
     let transaction = service.transaction().unwrap();
     outbox.send_all_blocking(&transaction, &sent).unwrap();
     transaction.commit().unwrap();
-    let found: Vec<Message> = shop
-        .rows()
-        .await
-        .iter()
-        .map(|row| content(row).clone())
-        .collect();
+    let found: Vec<Message> = shop.rows().await.iter().map(|row| content(row).clone()).collect();
     assert_eq!(found, sent);
 }
 
@@ -113,9 +101,7 @@ async fn a_second_send_of_a_pair_is_a_unique_violation_also_when_the_first_has_l
     shop.send(&[message("a")]).await;
     let transaction = service.transaction().unwrap();
     let again = |transaction: &rusqlite::Transaction<'_>| {
-        outbox
-            .send_blocking(transaction, &message("a"))
-            .unwrap_err()
+        outbox.send_blocking(transaction, &message("a")).unwrap_err()
     };
     assert_eq!(code(&again(&transaction)), ffi::SQLITE_CONSTRAINT_UNIQUE);
     // The command failed, the transaction did not.
@@ -145,15 +131,11 @@ async fn a_batch_with_a_duplicate_in_it_writes_nothing_and_leaves_the_transactio
     let outbox = Outbox::new("shop");
     let mut service = shop.connection();
     let transaction = service.transaction().unwrap();
-    outbox
-        .send_blocking(&transaction, &message("before"))
-        .unwrap();
+    outbox.send_blocking(&transaction, &message("before")).unwrap();
     let batch = [message("a"), message("b"), message("a")];
     let error = outbox.send_all_blocking(&transaction, &batch).unwrap_err();
     assert_eq!(code(&error), ffi::SQLITE_CONSTRAINT_UNIQUE);
-    outbox
-        .send_blocking(&transaction, &message("after"))
-        .unwrap();
+    outbox.send_blocking(&transaction, &message("after")).unwrap();
     outbox.send_all_blocking(&transaction, &[]).unwrap();
     transaction.commit().unwrap();
     assert_eq!(ids(&shop.rows().await), ["before", "after"]);
@@ -172,15 +154,7 @@ async fn a_plain_insert_of_any_language_is_complete() {
     service
         .execute(
             INSERT_SQL,
-            (
-                "b",
-                "elsewhere",
-                "orders",
-                "k",
-                r#"{"n":"v"}"#,
-                "text as body",
-                None::<i64>,
-            ),
+            ("b", "elsewhere", "orders", "k", r#"{"n":"v"}"#, "text as body", None::<i64>),
         )
         .unwrap();
     let rows = shop.rows().await;
@@ -248,11 +222,7 @@ async fn the_table_refuses_what_is_over_a_limit_and_names_the_limit() {
         ("headers", "headers_are_text", vec![1_u8].into()),
         ("body", "the_body_is", 7.into()),
         // Nanoseconds by mistake: it would be due in the year 58,000.
-        (
-            "due_at",
-            "due_at_is_in_microseconds",
-            1_800_000_000_000_000_000_i64.into(),
-        ),
+        ("due_at", "due_at_is_in_microseconds", 1_800_000_000_000_000_000_i64.into()),
     ];
     for (column, constraint, value) in cases {
         let mut columns = vec!["id", "source", "topic"];
@@ -311,10 +281,7 @@ async fn a_table_that_was_emptied_does_not_begin_its_numbers_again() {
     let before = shop.look().await;
     for row in &before.rows {
         let published = Outcome::Published { releases: false };
-        assert_eq!(
-            shop.settle(&relay, epoch, row, published).await.published,
-            1
-        );
+        assert_eq!(shop.settle(&relay, epoch, row, published).await.published, 1);
     }
     let service = shop.connection();
     assert_eq!(count(&service), 0);

@@ -31,17 +31,10 @@ impl Shop {
     pub(crate) async fn with(options: SqliteOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("shop.db");
-        let options = SqliteOptions {
-            create: true,
-            ..options
-        };
+        let options = SqliteOptions { create: true, ..options };
         let store = SqliteStore::open(&path, options).unwrap();
         store.migrate().await.unwrap();
-        Self {
-            folder,
-            path,
-            store,
-        }
+        Self { folder, path, store }
     }
 
     /// A connection as a service has it.
@@ -54,10 +47,7 @@ impl Shop {
     }
 
     pub(crate) async fn lease(&self, relay: &RelayId, ttl: Duration) -> LeaseGrant {
-        self.store
-            .lease(&request(relay, ttl, Ask::Share))
-            .await
-            .unwrap()
+        self.store.lease(&request(relay, ttl, Ask::Share)).await.unwrap()
     }
 
     /// Takes the lane and gives the epoch.
@@ -81,10 +71,7 @@ impl Shop {
         row: &Row,
         outcome: Outcome,
     ) -> Settled {
-        self.store
-            .settle(relay, &[verdict(epoch, row, outcome)])
-            .await
-            .unwrap()
+        self.store.settle(relay, &[verdict(epoch, row, outcome)]).await.unwrap()
     }
 }
 
@@ -95,30 +82,19 @@ pub(crate) fn connection(path: &Path) -> Connection {
 }
 
 pub(crate) fn request(relay: &RelayId, ttl: Duration, ask: Ask) -> LeaseRequest {
-    LeaseRequest {
-        relay: relay.clone(),
-        ttl,
-        keep: Vec::new(),
-        release: Vec::new(),
-        ask,
-    }
+    LeaseRequest { relay: relay.clone(), ttl, keep: Vec::new(), release: Vec::new(), ask }
 }
 
 pub(crate) fn release(relay: &RelayId, lease: LaneLease) -> LeaseRequest {
-    LeaseRequest {
-        release: vec![lease],
-        ..request(relay, PATIENCE, Ask::Leave)
-    }
+    LeaseRequest { release: vec![lease], ..request(relay, PATIENCE, Ask::Leave) }
 }
 
 pub(crate) fn everything() -> Look {
     Look {
-        lanes: vec![LaneLook {
-            lane: Lane(0),
-            after: 0,
-        }],
+        lanes: vec![LaneLook { lane: Lane(0), after: 0 }],
         ready: true,
         waiting: true,
+        background: false,
         known: Vec::new(),
         rows_max: 10_000,
         lane_rows_max: 10_000,
@@ -127,13 +103,7 @@ pub(crate) fn everything() -> Look {
 }
 
 pub(crate) fn verdict(epoch: i64, row: &Row, outcome: Outcome) -> Verdict {
-    Verdict {
-        seq: row.seq,
-        lane: row.lane,
-        epoch,
-        key: row.key.clone(),
-        outcome,
-    }
+    Verdict { seq: row.seq, lane: row.lane, epoch, key: row.key.clone(), outcome }
 }
 
 pub(crate) fn message(id: &str) -> Message {
@@ -146,18 +116,11 @@ pub(crate) fn message(id: &str) -> Message {
 }
 
 pub(crate) fn keyed(id: &str, key: &str) -> Message {
-    Outbox::new("shop")
-        .message("orders.placed")
-        .id(id)
-        .key(key)
-        .build()
-        .unwrap()
+    Outbox::new("shop").message("orders.placed").id(id).key(key).build().unwrap()
 }
 
 pub(crate) fn ids(rows: &[Row]) -> Vec<String> {
-    rows.iter()
-        .map(|row| content(row).id().to_owned())
-        .collect()
+    rows.iter().map(|row| content(row).id().to_owned()).collect()
 }
 
 pub(crate) fn content(row: &Row) -> &Message {

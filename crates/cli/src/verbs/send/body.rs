@@ -23,9 +23,7 @@ pub(super) fn read(arguments: &SendArguments, bytes_max: usize) -> Result<Vec<u8
         (None, Some(body)) if body.as_bytes() == b"-" => {
             bounded(io::stdin().lock(), "standard input", bytes_max)
         }
-        (None, body) => Ok(body
-            .as_ref()
-            .map_or_else(Vec::new, |body| body.as_bytes().to_vec())),
+        (None, body) => Ok(body.as_ref().map_or_else(Vec::new, |body| body.as_bytes().to_vec())),
     }
 }
 

@@ -22,8 +22,7 @@ pub(super) fn parse(text: &str) -> Result<Timestamp> {
             .checked_add(after)
             .map_err(|_| refuse(format!("`{}` is out of range", shown(text))));
     }
-    text.parse()
-        .map_err(|_| refuse(format!("`{}` is not a time", shown(text))))
+    text.parse().map_err(|_| refuse(format!("`{}` is not a time", shown(text))))
 }
 
 #[cfg(test)]
@@ -43,16 +42,7 @@ mod tests {
 
     #[test]
     fn a_time_without_an_offset_and_other_texts_are_refused() {
-        for text in [
-            "",
-            "+",
-            "+5",
-            "5m",
-            "-5m",
-            "tomorrow",
-            "2030-01-31T09:00:00",
-            "+999999999d",
-        ] {
+        for text in ["", "+", "+5", "5m", "-5m", "tomorrow", "2030-01-31T09:00:00", "+999999999d"] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains("+5m"), "{text}: {error}");
         }

@@ -28,11 +28,7 @@ pub(super) async fn send(
     let rows_max = usize::try_from(per_transaction).unwrap_or(usize::MAX);
     // A thread of its own, which is not waited for: a read from a terminal cannot be interrupted.
     std::thread::spawn(move || {
-        let mut reader = Reader {
-            from: io::stdin().lock(),
-            envelope,
-            lines: 0,
-        };
+        let mut reader = Reader { from: io::stdin().lock(), envelope, lines: 0 };
         loop {
             let batch = reader.batch(rows_max, BATCH_BYTES_MAX);
             let last = !matches!(&batch, Ok(batch) if !batch.is_empty());
@@ -48,21 +44,13 @@ pub(super) async fn send(
             break;
         }
         let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
-        store
-            .desk
-            .send_all(&batch)
-            .await
-            .map_err(|error| after(sent, store.explain(error)))?;
+        store.desk.send_all(&batch).await.map_err(|error| after(sent, store.explain(error)))?;
         sent += count;
         transactions += 1;
     }
     form.answer(
         &json!({ "sent": sent, "transactions": transactions }),
-        &format!(
-            "sent {} messages in {} transactions",
-            grouped(sent),
-            grouped(transactions)
-        ),
+        &format!("sent {} messages in {} transactions", grouped(sent), grouped(transactions)),
     )?;
     Ok(Exit::Done)
 }
@@ -71,10 +59,7 @@ pub(super) async fn send(
 fn after(sent: u64, error: Error) -> Failure {
     let next = match sent {
         0 => "nothing was sent".to_owned(),
-        _ => format!(
-            "the first {sent} lines are committed, go on with line {}",
-            sent + 1
-        ),
+        _ => format!("the first {sent} lines are committed, go on with line {}", sent + 1),
     };
     let next = match error.what_next() {
         Some(what) => format!("{what}; {next}"),
@@ -111,14 +96,11 @@ impl<R: BufRead> Reader<R> {
         let mut line = Vec::new();
         let bound = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
         let number = self.lines + 1;
-        (&mut self.from)
-            .take(bound)
-            .read_until(b'\n', &mut line)
-            .map_err(|error| {
-                Error::new(ErrorKind::Unexpected, DOING)
-                    .subject(format!("standard input (line {number})"))
-                    .caused_by(error)
-            })?;
+        (&mut self.from).take(bound).read_until(b'\n', &mut line).map_err(|error| {
+            Error::new(ErrorKind::Unexpected, DOING)
+                .subject(format!("standard input (line {number})"))
+                .caused_by(error)
+        })?;
         if line.is_empty() {
             return Ok(None);
         }
@@ -164,10 +146,7 @@ mod tests {
 
     #[test]
     fn an_empty_line_is_a_message_and_the_line_feed_is_not_part_of_one() {
-        assert_eq!(
-            bodies(b"a\n\nb\r\n"),
-            [b"a".to_vec(), b"".to_vec(), b"b\r".to_vec()]
-        );
+        assert_eq!(bodies(b"a\n\nb\r\n"), [b"a".to_vec(), b"".to_vec(), b"b\r".to_vec()]);
         assert_eq!(bodies(b"a\nlast"), [b"a".to_vec(), b"last".to_vec()]);
         assert_eq!(bodies(b"\n"), [b"".to_vec()]);
         assert!(bodies(b"").is_empty());

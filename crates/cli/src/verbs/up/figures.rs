@@ -182,11 +182,9 @@ fn line(now: &Reading, before: &Reading, seconds: f64) -> String {
         duration_text(Duration::from_millis(now.lag_ms)),
         grouped(now.rolled_back_now),
     );
-    for (name, count) in [
-        ("held", now.held),
-        ("QUARANTINED", now.quarantined),
-        ("not recorded", now.failed_now),
-    ] {
+    for (name, count) in
+        [("held", now.held), ("QUARANTINED", now.quarantined), ("not recorded", now.failed_now)]
+    {
         if count > 0 {
             text.push_str(&format!("  {name} {}", grouped(count)));
         }

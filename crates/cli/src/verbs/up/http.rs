@@ -38,9 +38,8 @@ pub(super) async fn serve(listener: TcpListener, figures: Arc<Figures>, stop: St
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(App { figures, urls });
-    let served = axum::serve(listener, app)
-        .with_graceful_shutdown(async move { stop.asked().await })
-        .await;
+    let served =
+        axum::serve(listener, app).with_graceful_shutdown(async move { stop.asked().await }).await;
     if let Err(error) = served {
         tracing::error!(%error, "the HTTP endpoint ended");
     }
@@ -143,11 +142,7 @@ async fn find(State(app): State<App>, Path(id): Path<String>) -> Result<Response
 }
 
 async fn nothing_here() -> Refusal {
-    Refusal::new(
-        StatusCode::NOT_FOUND,
-        "not_found",
-        "there is nothing here; GET / lists the URLs",
-    )
+    Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here; GET / lists the URLs")
 }
 
 async fn wrong_method() -> Refusal {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use sendoff::file::FilePublisher;
 use sendoff::relay::{Relay, Tally};
-use sendoff::sqlite::{SqliteOptions, SqliteStore};
+use sendoff::sqlite::SqliteStore;
 use sendoff::store::OutboxDesk;
 use sendoff::{Error, ErrorKind, Result, Wake};
 use serde_json::json;
@@ -45,14 +45,8 @@ pub(crate) async fn run(
     let patience = settings.stop_timeout;
     let folder = DataFolder::make(&arguments.data)?;
     // First of all: its lock says whether another `up` runs on this folder.
-    let publisher = FilePublisher::open(&folder.delivered())?;
-    let store = SqliteStore::open(
-        &folder.database(),
-        SqliteOptions {
-            create: true,
-            ..SqliteOptions::default()
-        },
-    )?;
+    let publisher = FilePublisher::open(folder.delivered())?;
+    let store = SqliteStore::open(&folder.database(), configuration.sqlite(true)?)?;
     let store = Arc::new(store);
     store.migrate().await?;
     let listener = listen::on(arguments.port).await?;
@@ -67,11 +61,7 @@ pub(crate) async fn run(
         .report(log::report)
         .build()?;
     let relay = Running::begin(relay);
-    let place = Place {
-        port: listener.port,
-        folder: &folder,
-        rate: arguments.rate,
-    };
+    let place = Place { port: listener.port, folder: &folder, rate: arguments.rate };
     place.announce(arguments.port, figures.read().await?.committed, form)?;
     let server = http::serve(listener.socket, figures.clone(), stop.clone(), place.urls());
     let server = tokio::spawn(server);
@@ -160,10 +150,7 @@ impl Place<'_> {
             .and_then(|folder| folder.canonicalize());
         match here {
             Ok(default) if default == self.folder.path() => String::new(),
-            _ => format!(
-                " --data {}",
-                quoted(&self.folder.path().display().to_string())
-            ),
+            _ => format!(" --data {}", quoted(&self.folder.path().display().to_string())),
         }
     }
 
@@ -232,9 +219,6 @@ impl Place<'_> {
             grouped(last.pending),
             self.data_flag(),
         );
-        form.answer(
-            &json!({ "event": "stopped", "figures": last, "relay": tally }),
-            &text,
-        )
+        form.answer(&json!({ "event": "stopped", "figures": last, "relay": tally }), &text)
     }
 }

@@ -31,9 +31,7 @@ pub(crate) fn run(arguments: &VerifyArguments, form: Form) -> Ending {
     let mut witness = Witness::default();
     let outbox = truth.snapshot(|order| witness.committed(&order, true))?;
     let ends = delivered::read(&folder.delivered(), |delivery| witness.delivered(delivery))?;
-    truth.orders_after(witness.last_number(), |order| {
-        witness.committed(&order, false)
-    })?;
+    truth.orders_after(witness.last_number(), |order| witness.committed(&order, false))?;
     let verdict = witness.verdict(&outbox, &ends);
     let answer = Answer {
         data: folder.path().display().to_string(),
@@ -41,11 +39,7 @@ pub(crate) fn run(arguments: &VerifyArguments, form: Form) -> Ending {
         verdict: &verdict,
     };
     form.answer(&answer, &text(&verdict))?;
-    Ok(if verdict.is_ok() {
-        Exit::Done
-    } else {
-        Exit::Broken
-    })
+    Ok(if verdict.is_ok() { Exit::Done } else { Exit::Broken })
 }
 
 fn text(verdict: &Verdict) -> String {
@@ -56,38 +50,14 @@ fn text(verdict: &Verdict) -> String {
     };
     row("committed", verdict.committed, "orders in the database");
     row("delivered", verdict.delivered, "of these, in the file");
-    row(
-        "pending",
-        verdict.pending,
-        "of these, still in the outbox: the relay delivers them",
-    );
-    row(
-        "held",
-        verdict.held,
-        "of these, behind an earlier one of their customer",
-    );
-    row(
-        "quarantined",
-        verdict.quarantined,
-        "of these, set aside with a reason",
-    );
+    row("pending", verdict.pending, "of these, still in the outbox: the relay delivers them");
+    row("held", verdict.held, "of these, behind an earlier one of their customer");
+    row("quarantined", verdict.quarantined, "of these, set aside with a reason");
     row("lost", verdict.lost, "committed and nowhere");
     row("unknown", verdict.unknown, "delivered and never committed");
-    row(
-        "out of order",
-        verdict.out_of_order,
-        "delivered before an earlier one of their customer",
-    );
-    row(
-        "altered",
-        verdict.altered,
-        "delivered with other bytes than were committed",
-    );
-    row(
-        "unreadable",
-        verdict.unreadable,
-        "lines in the file that are no deliveries",
-    );
+    row("out of order", verdict.out_of_order, "delivered before an earlier one of their customer");
+    row("altered", verdict.altered, "delivered with other bytes than were committed");
+    row("unreadable", verdict.unreadable, "lines in the file that are no deliveries");
     row(
         "duplicates",
         verdict.duplicates,

@@ -36,21 +36,14 @@ pub(super) struct Verdict {
 impl Verdict {
     /// Whether the promise was kept. Duplicates keep it: at least once, with the same id.
     pub(super) fn is_ok(&self) -> bool {
-        [
-            self.lost,
-            self.unknown,
-            self.out_of_order,
-            self.altered,
-            self.unreadable,
-        ]
-        .iter()
-        .all(|count| *count == 0)
+        [self.lost, self.unknown, self.out_of_order, self.altered, self.unreadable]
+            .iter()
+            .all(|count| *count == 0)
     }
 
     fn example(&mut self, what: &str, id: &str, customer: &str) {
         if self.examples.len() < EXAMPLES_MAX {
-            self.examples
-                .push(format!("{what}: {} of {}", shown(id), shown(customer)));
+            self.examples.push(format!("{what}: {} of {}", shown(id), shown(customer)));
         }
     }
 }
@@ -137,12 +130,7 @@ impl Witness {
             None => {
                 self.deliveries.insert(
                     delivery.id.clone(),
-                    Delivered {
-                        position,
-                        body_hash,
-                        key_hash,
-                        differs: false,
-                    },
+                    Delivered { position, body_hash, key_hash, differs: false },
                 );
             }
         }
@@ -238,13 +226,7 @@ mod tests {
     use super::*;
 
     fn order(number: i64, id: &str, customer: &str) -> Order {
-        Order {
-            number,
-            id: id.into(),
-            customer: customer.into(),
-            item: "tea".into(),
-            quantity: 1,
-        }
+        Order { number, id: id.into(), customer: customer.into(), item: "tea".into(), quantity: 1 }
     }
 
     fn delivery(order: &Order) -> Delivery {
@@ -267,10 +249,7 @@ mod tests {
             let stranger = order(*number, &format!("o{number}"), "ada");
             witness.delivered(&delivery(found.unwrap_or(&stranger)));
         }
-        let outbox = outbox
-            .iter()
-            .map(|(number, place)| (format!("o{number}"), *place))
-            .collect();
+        let outbox = outbox.iter().map(|(number, place)| (format!("o{number}"), *place)).collect();
         witness.verdict(&outbox, &Ends::default())
     }
 

@@ -27,12 +27,12 @@ CREATE TABLE IF NOT EXISTS sendoff_outbox (
         CONSTRAINT sendoff_headers_are_text CHECK (typeof(headers) = 'text'),
     body BLOB NOT NULL DEFAULT x''
         CONSTRAINT sendoff_the_body_is_blob_or_text CHECK (typeof(body) IN ('blob', 'text')),
-    -- The upper bound is the year 9999; seconds, milliseconds or nanoseconds by mistake are refused
-    -- where they can be told (nanoseconds), since such a message would wait for ever.
+    -- The years -9999 to 9999. Nanoseconds by mistake are refused by that, since such a message would
+    -- wait for ever.
     due_at INTEGER
         CONSTRAINT sendoff_due_at_is_in_microseconds
         CHECK (due_at IS NULL
-               OR (typeof(due_at) = 'integer' AND due_at BETWEEN 0 AND 253402207200999999)),
+               OR (typeof(due_at) = 'integer' AND due_at BETWEEN -377705023201000000 AND 253402207200999999)),
 
     created_at INTEGER NOT NULL
         DEFAULT (CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000),

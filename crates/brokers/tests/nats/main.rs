@@ -1,0 +1,7 @@
+//! The publisher to NATS JetStream against private servers.
+#![cfg(feature = "nats")]
+#![expect(clippy::unwrap_used, reason = "an error that a test does not expect is its failure")]
+
+mod server;
+mod suite;
+mod trouble;

@@ -1,0 +1,77 @@
+//! The operator's side.
+
+/// Counts.
+pub(in crate::postgres) const STATS: &str = "SELECT c.*, \
+        (SELECT t.published FROM sendoff.total t) \
+          + coalesce((SELECT sum(published) FROM sendoff.tally), 0)::bigint, \
+        (SELECT count(*) FROM sendoff.lane), \
+        (SELECT count(*) FROM sendoff.lane WHERE owner IS NOT NULL AND lease_until > now()), \
+        (SELECT count(*) FROM sendoff.relay WHERE lease_until > now()) \
+     FROM ( \
+        SELECT count(*) FILTER (WHERE p.pending), \
+               count(*) FILTER (WHERE p.pending AND p.since <= now()), \
+               count(*) FILTER (WHERE p.pending AND p.retry_at IS NOT NULL), \
+               count(*) FILTER (WHERE p.held AND p.quarantined_at IS NULL), \
+               count(*) FILTER (WHERE p.quarantined_at IS NOT NULL), \
+               (extract(epoch FROM now() - min(greatest(p.since, p.created_at)) \
+                        FILTER (WHERE p.pending AND p.since <= now())) * 1000)::bigint \
+          FROM (SELECT o.*, NOT o.held AND o.quarantined_at IS NULL AS pending, \
+                       coalesce(o.due_at, least(o.created_at, now())) AS since \
+                  FROM sendoff.outbox o) AS p) AS c";
+
+/// Where the messages with an id ($1) are, of every source or of one ($2).
+pub(in crate::postgres) const FIND: &str = concat!(
+    "SELECT m.id, m.source, m.sent_at, o.seq, o.topic, o.key, o.lane, octet_length(o.body)::bigint, \
+            o.created_at, o.due_at, o.retry_at, o.attempts, o.last_error, l.owner, \
+            CASE WHEN o.seq IS NULL THEN 'gone' WHEN o.quarantined_at IS NOT NULL THEN 'quarantined' \
+                 WHEN o.held THEN 'held' WHEN o.retry_at IS NOT NULL THEN 'retrying' \
+                 WHEN o.due_at > now() THEN 'due_later' ELSE 'ready' END, \
+            CASE WHEN o.held THEN ( \
+                SELECT b.id FROM sendoff.outbox b \
+                 WHERE b.lane = o.lane AND b.key = o.key AND b.seq <> o.seq AND ",
+    blocks!("b"),
+    "              AND (b.seq < o.seq OR (o.due_at IS NOT NULL AND o.retry_at IS NULL)) \
+                 ORDER BY b.seq LIMIT 1) END \
+       FROM sendoff.message_key m \
+       LEFT JOIN sendoff.outbox o ON o.seq = m.seq \
+       LEFT JOIN sendoff.lane l ON l.lane = o.lane AND l.lease_until > now() \
+      WHERE m.id = $1::text AND ($2::text IS NULL OR m.source = $2) ORDER BY m.source",
+);
+
+/// The quarantine above a seq ($1), at most $2 messages.
+pub(in crate::postgres) const QUARANTINED: &str = "SELECT o.seq, o.id, o.source, o.topic, o.key, o.headers, \
+        octet_length(o.body)::bigint, coalesce(o.quarantine_reason, ''), coalesce(o.last_error, ''), \
+        o.attempts, o.quarantined_at, \
+        (SELECT count(*) FROM sendoff.outbox h WHERE h.held AND h.lane = o.lane AND h.key = o.key) \
+      FROM sendoff.outbox o WHERE o.quarantined_at IS NOT NULL AND o.seq > $1::bigint \
+     ORDER BY o.seq LIMIT $2::bigint";
+
+/// Which quarantined rows: $1 id, $2 source, $3 reason; null where it does not matter.
+macro_rules! chosen {
+    () => {
+        "o.quarantined_at IS NOT NULL AND ($1::text IS NULL OR o.id = $1) \
+         AND ($2::text IS NULL OR o.source = $2) \
+         AND ($3::text IS NULL OR o.quarantine_reason = $3)"
+    };
+}
+
+/// With a retry time the row stays what its key's later rows wait for, and a look finds it wherever
+/// the floor is.
+pub(in crate::postgres) const REQUEUE: &str = concat!(
+    "UPDATE sendoff.outbox o SET quarantined_at = NULL, quarantine_reason = NULL, attempts = 0, \
+            retry_at = now() WHERE ",
+    chosen!()
+);
+
+/// Gives lane and key of what was deleted.
+pub(in crate::postgres) const DISCARD: &str =
+    concat!("DELETE FROM sendoff.outbox o WHERE ", chosen!(), " RETURNING o.lane, o.key");
+
+/// How many rows of the keys wait for nothing any more, before [`PROMOTE`].
+pub(in crate::postgres) const COUNT_STUCK: &str = concat!(
+    "WITH k AS MATERIALIZED ( \
+        SELECT DISTINCT lane, key FROM unnest($1::smallint[], $2::text[]) AS u (lane, key) \
+     ) SELECT count(*) FROM (",
+    stuck_rows!("", "ALL"),
+    ") AS s",
+);

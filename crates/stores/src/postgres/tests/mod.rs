@@ -1,0 +1,3 @@
+//! Tests that need the statements themselves.
+
+mod plans;
