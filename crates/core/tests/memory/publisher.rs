@@ -129,7 +129,9 @@ async fn limits_checks_and_the_close_are_kept() {
     let error = target.publish(&message("1")).await.unwrap_err();
     assert_eq!(error.class(), PublishClass::Permanent);
     target.refuse_before(On::Id("2".to_owned()), "no such place");
-    assert!(target.check(&message("1")).is_ok());
+    let small = Message::builder("test", "t").id("1").body("1234").build().unwrap();
+    assert!(target.check(&small).is_ok());
+    assert!(target.check(&message("1")).is_err(), "its body is over the limit");
     let error = target.check(&message("2")).unwrap_err();
     assert_eq!((error.class(), error.detail()), (PublishClass::Permanent, "no such place"));
     target.reset().await;
