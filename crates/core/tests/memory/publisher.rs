@@ -129,7 +129,9 @@ async fn limits_checks_and_the_close_are_kept() {
     let error = target.publish(&message("1")).await.unwrap_err();
     assert_eq!(error.class(), PublishClass::Permanent);
     target.refuse_before(On::Id("2".to_owned()), "no such place");
-    assert!(target.check(&message("1")).is_ok());
+    assert!(target.check(&message("1")).is_err(), "it is too large before the publish too");
+    let small = Message::builder("shop", "orders").body("1234").build().expect("valid");
+    assert!(target.check(&small).is_ok());
     let error = target.check(&message("2")).unwrap_err();
     assert_eq!((error.class(), error.detail()), (PublishClass::Permanent, "no such place"));
     target.reset().await;
