@@ -149,7 +149,6 @@ impl Ledger {
         };
         self.orders
             .iter()
-            .map(|(id, row)| (id, row))
             .filter(|(_, row)| between(row))
             .map(|(id, row)| {
                 let key = row.order.key.as_deref().unwrap_or("no key");
