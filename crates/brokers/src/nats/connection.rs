@@ -5,27 +5,32 @@
 //! lives in a runtime of its own, on a thread of its own: when that runtime goes, the socket and
 //! everything that waits to be written go with it, at once.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use async_nats::{Client, ConnectOptions, Event, HeaderMap, ServerError, Subject};
+use async_nats::{Client, ConnectOptions, Event, ServerError, Subject, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use sendoff_core::PublishError;
 use sendoff_core::publisher::PublishClass;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::nats::NatsOptions;
 use crate::nats::address::{Login, NatsAddress};
 use crate::nats::answer::{self, Answer};
-use crate::nats::in_flight::{InFlight, Ticket};
+use crate::nats::headers::Packed;
+use crate::nats::in_flight::InFlight;
+
+/// How many publishes wait to be handed to the client library; more wait in their callers.
+const QUEUE: usize = 1_024;
 
 /// A connection that has been greeted.
 pub(crate) struct Connection {
     client: Client,
-    inbox: String,
+    jobs: mpsc::Sender<Job>,
     max_payload: usize,
     in_flight: Arc<InFlight>,
     /// Dropped, or used, it ends the connection.
@@ -45,8 +50,16 @@ struct Signals {
 
 struct Greeted {
     client: Client,
-    inbox: String,
     max_payload: usize,
+}
+
+/// A publish on its way to the connection's thread.
+#[derive(Debug)]
+struct Job {
+    subject: String,
+    headers: Packed,
+    body: Bytes,
+    answer: oneshot::Sender<Answer>,
 }
 
 impl Connection {
@@ -60,6 +73,7 @@ impl Connection {
     ) -> Result<Self, PublishError> {
         let (ready, greeted) = oneshot::channel();
         let (stop, stopped) = oneshot::channel();
+        let (jobs, mut queue) = mpsc::channel(QUEUE);
         let (alive, gone) = watch::channel(());
         let in_flight = Arc::new(InFlight::default());
         let life = Life {
@@ -71,14 +85,15 @@ impl Connection {
         std::thread::Builder::new()
             .name("sendoff-nats".to_owned())
             .spawn(move || {
-                life.run(ready, stopped);
+                life.run(ready, stopped, &mut queue);
                 drop(alive);
             })
             .map_err(|error| unreachable_at(address, &format!("no thread: {error}")))?;
-        let Greeted { client, inbox, max_payload } = greeted
+        let Greeted { client, max_payload } = greeted
             .await
             .unwrap_or_else(|_| Err(unreachable_at(address, "the connection's thread ended")))?;
-        Ok(Self { client, inbox, max_payload, in_flight, stop: Mutex::new(Some(stop)), gone })
+        let stop = Mutex::new(Some(stop));
+        Ok(Self { client, jobs, max_payload, in_flight, stop, gone })
     }
 
     /// The largest message, headers included, that the server takes.
@@ -91,22 +106,26 @@ impl Connection {
         self.in_flight.is_over()
     }
 
-    /// Publishes and waits for the answer, without a bound of its own.
+    /// Publishes and waits for the answer, without a bound of its own. Dropping the future before
+    /// the message was handed to the client library takes it back.
     pub(crate) async fn publish(
         &self,
         subject: String,
-        headers: HeaderMap,
+        headers: Packed,
         body: Bytes,
     ) -> Result<Answer, PublishError> {
-        let subject = Subject::from(subject);
-        let (ticket, answer) = self.in_flight.register(subject.clone())?;
-        let reply = Subject::from(format!("{}.{}", self.inbox, ticket.token()));
-        if let Err(error) =
-            self.client.publish_with_reply_and_headers(subject, reply, headers, body).await
-        {
-            return Err(not_sent(&ticket, &error));
+        let (answer, answered) = oneshot::channel();
+        let job = Job { subject, headers, body, answer };
+        if self.jobs.send(job).await.is_err() {
+            return Err(not_sent(&self.in_flight.ending().unwrap_or_default()));
         }
-        ticket.wait(answer).await
+        answered.await.map_err(|_| {
+            let ending = self.in_flight.ending().unwrap_or_default();
+            PublishError::new(
+                PublishClass::Lost,
+                format!("{ending}; it is unknown whether the message arrived"),
+            )
+        })
     }
 
     /// What the server knows of a stream: the subjects it listens to, `None` where there is no such
@@ -147,18 +166,8 @@ impl fmt::Debug for Connection {
     }
 }
 
-fn not_sent(ticket: &Ticket<'_>, error: &async_nats::PublishError) -> PublishError {
-    match error.kind() {
-        async_nats::PublishErrorKind::MaxPayloadExceeded
-        | async_nats::PublishErrorKind::InvalidSubject => {
-            PublishError::permanent(error.to_string())
-        }
-        // The connection ended while this waited for room in its queue: it was never in it.
-        async_nats::PublishErrorKind::Send => PublishError::unreachable(format!(
-            "{}; the message was not sent",
-            ticket.ending().unwrap_or_else(|| error.to_string())
-        )),
-    }
+fn not_sent(ending: &str) -> PublishError {
+    PublishError::unreachable(format!("{ending}; the message was not sent"))
 }
 
 /// The connection's thread.
@@ -174,6 +183,7 @@ impl Life {
         self,
         ready: oneshot::Sender<Result<Greeted, PublishError>>,
         stopped: oneshot::Receiver<()>,
+        queue: &mut mpsc::Receiver<Job>,
     ) {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
@@ -184,54 +194,106 @@ impl Life {
                 return;
             }
         };
-        let ending = runtime.block_on(self.live(ready, stopped));
+        let mut taken = VecDeque::new();
+        let ending = runtime.block_on(self.live(ready, stopped, queue, &mut taken));
         // The library's tasks, the socket and everything queued are dropped here. Only a name
         // lookup may be on another thread; it is not waited for.
         runtime.shutdown_background();
-        self.in_flight.end(ending);
+        // First the reason, for those who are answered with nothing now.
+        self.in_flight.end(ending.clone());
+        queue.close();
+        while let Ok(job) = queue.try_recv() {
+            taken.push_back(job);
+        }
+        for job in taken {
+            let _ = job.answer.send(Answer::Refused(not_sent(&ending)));
+        }
     }
 
-    /// Connects, then hands answers to the publishes they belong to. Returns why it ended.
+    /// Connects, then publishes and hands answers to the publishes they belong to. Returns why it
+    /// ended; what was `taken` from the queue then was not sent.
     async fn live(
         &self,
         ready: oneshot::Sender<Result<Greeted, PublishError>>,
         mut stopped: oneshot::Receiver<()>,
+        queue: &mut mpsc::Receiver<Job>,
+        taken: &mut VecDeque<Job>,
     ) -> String {
+        const DISCARDED: &str = "the connection was discarded";
         let greeting = tokio::time::timeout(self.options.connect_timeout, self.greet());
         let greeting = tokio::select! {
             greeting = greeting => greeting.unwrap_or_else(|_| {
-                Err(self.unreachable(&format!(
-                    "no greeting within {:?}",
-                    self.options.connect_timeout
-                )))
+                let wait = self.options.connect_timeout;
+                Err(self.unreachable(&format!("no greeting within {wait:?}")))
             }),
-            _ = &mut stopped => return "the connection was discarded".to_owned(),
+            _ = &mut stopped => return DISCARDED.to_owned(),
         };
-        let (greeted, mut answers) = match greeting {
-            Ok(greeted) => greeted,
+        let (greeted, inbox, answers) = match greeting {
+            Ok(greeting) => greeting,
             Err(error) => {
                 let detail = error.detail().to_owned();
                 let _ = ready.send(Err(error));
                 return detail;
             }
         };
-        let token_at = greeted.inbox.len() + 1;
+        let client = greeted.client.clone();
         if ready.send(Ok(greeted)).is_err() {
             return "nobody waits for the connection any more".to_owned();
         }
-        loop {
-            tokio::select! {
-                answer = answers.next() => match answer {
-                    Some(answer) => self.deliver(token_at, &answer),
-                    None => return self.ending().await,
-                },
-                () = self.signals.over.notified() => return self.ending().await,
-                _ = &mut stopped => return "the connection was discarded".to_owned(),
+        tokio::select! {
+            () = self.publish(&client, &inbox, queue, taken) => {}
+            () = self.hand_out(&inbox, answers) => {}
+            () = self.signals.over.notified() => {}
+            _ = stopped => return DISCARDED.to_owned(),
+        }
+        self.ending().await
+    }
+
+    /// Hands publishes to the client library, until there is nobody left to publish.
+    async fn publish(
+        &self,
+        client: &Client,
+        inbox: &str,
+        queue: &mut mpsc::Receiver<Job>,
+        taken: &mut VecDeque<Job>,
+    ) {
+        let mut batch = Vec::new();
+        while queue.recv_many(&mut batch, QUEUE).await > 0 {
+            taken.extend(batch.drain(..));
+            while let Some(job) = taken.pop_front() {
+                // Its caller has given up: the message must not leave later.
+                if job.answer.is_closed() {
+                    continue;
+                }
+                let subject = Subject::from(job.subject);
+                let token = self.in_flight.begin(subject.clone(), job.answer);
+                let reply = Subject::from(format!("{inbox}.{token}"));
+                let headers = job.headers.unpack();
+                if let Err(error) =
+                    client.publish_with_reply_and_headers(subject, reply, headers, job.body).await
+                {
+                    self.in_flight.answer(token, |_| Answer::Refused(refusal(&error)));
+                }
             }
         }
     }
 
-    async fn greet(&self) -> Result<(Greeted, async_nats::Subscriber), PublishError> {
+    /// Hands answers to the publishes they belong to, until the subscription ends.
+    async fn hand_out(&self, inbox: &str, mut answers: Subscriber) {
+        let token_at = inbox.len() + 1;
+        while let Some(answer) = answers.next().await {
+            let token = answer.subject.get(token_at..).and_then(|token| token.parse().ok());
+            if let Some(token) = token {
+                let status = answer.status.map(|status| status.as_u16());
+                let stream = self.address.stream();
+                self.in_flight.answer(token, |subject| {
+                    answer::read(status, &answer.payload, stream, subject)
+                });
+            }
+        }
+    }
+
+    async fn greet(&self) -> Result<(Greeted, String, Subscriber), PublishError> {
         let client = self
             .connect_options()
             .connect(self.address.server())
@@ -246,8 +308,8 @@ impl Life {
         if !info.headers {
             return Err(self.unreachable("the server takes no headers (NATS 2.2 and later do)"));
         }
-        let greeted = Greeted { inbox, max_payload: info.max_payload, client };
-        Ok((greeted, answers))
+        let greeted = Greeted { client, max_payload: info.max_payload };
+        Ok((greeted, inbox, answers))
     }
 
     fn connect_options(&self) -> ConnectOptions {
@@ -286,16 +348,6 @@ impl Life {
         }
     }
 
-    fn deliver(&self, token_at: usize, answer: &async_nats::Message) {
-        let token = answer.subject.get(token_at..).and_then(|token| token.parse().ok());
-        if let Some(token) = token {
-            let status = answer.status.map(|status| status.as_u16());
-            let stream = self.address.stream();
-            self.in_flight
-                .answer(token, |subject| answer::read(status, &answer.payload, stream, subject));
-        }
-    }
-
     /// Why the connection ended, once the library's event task has had its turn to tell.
     async fn ending(&self) -> String {
         for _ in 0..4 {
@@ -309,6 +361,17 @@ impl Life {
 
     fn unreachable(&self, reason: &str) -> PublishError {
         unreachable_at(&self.address, reason)
+    }
+}
+
+/// What the client library does not even send.
+fn refusal(error: &async_nats::PublishError) -> PublishError {
+    match error.kind() {
+        async_nats::PublishErrorKind::MaxPayloadExceeded
+        | async_nats::PublishErrorKind::InvalidSubject => {
+            PublishError::permanent(error.to_string())
+        }
+        async_nats::PublishErrorKind::Send => not_sent("the connection ended"),
     }
 }
 

@@ -154,12 +154,8 @@ impl MemoryPublisher {
     /// A target with limits of its own.
     #[must_use]
     pub fn with(limits: PublisherLimits, deduplicates: bool) -> Self {
-        let shared = Shared {
-            limits,
-            deduplicates,
-            board: Mutex::default(),
-            changed: Notify::new(),
-        };
+        let shared =
+            Shared { limits, deduplicates, board: Mutex::default(), changed: Notify::new() };
         Self { shared: Arc::new(shared), closed: Arc::default() }
     }
 

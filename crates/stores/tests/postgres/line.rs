@@ -90,7 +90,8 @@ async fn calls_of_different_kinds_do_not_wait_for_each_other() {
     store.send_all(&[message("1", "k")]).await.unwrap();
     let owner = Owner::of(&store).await;
     let rows = owner.rows(&store).await;
-    let mut client = connect(&url).await;
+    // A transaction sees the activity as it was when it first asked, so another one watches.
+    let (mut client, watcher) = (connect(&url).await, connect(&url).await);
     let lock = client.transaction().await.unwrap();
     lock.batch_execute("SELECT * FROM sendoff.lane FOR UPDATE").await.unwrap();
     let store = Arc::new(store);
@@ -102,7 +103,7 @@ async fn calls_of_different_kinds_do_not_wait_for_each_other() {
     eventually("the settlement waits", || async {
         let waits = "SELECT count(*) FROM pg_stat_activity \
                       WHERE wait_event_type = 'Lock' AND datname = current_database()";
-        let waiting: i64 = lock.query_one(waits, &[]).await.unwrap().get(0);
+        let waiting: i64 = watcher.query_one(waits, &[]).await.unwrap().get(0);
         (waiting > 0).then_some(())
     })
     .await;
