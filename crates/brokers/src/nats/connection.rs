@@ -106,8 +106,7 @@ impl Connection {
         self.in_flight.is_over()
     }
 
-    /// Publishes and waits for the answer, without a bound of its own. Dropping the future before
-    /// the message was handed to the client library takes it back.
+    /// Publishes and waits for the answer, without a bound of its own.
     pub(crate) async fn publish(
         &self,
         subject: String,
