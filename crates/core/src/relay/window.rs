@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::lane::Lane;
 use crate::message::Message;
 
@@ -83,7 +85,7 @@ struct Key {
 
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    entries: HashMap<i64, Entry>,
+    entries: FxHashMap<i64, Entry>,
     keys: HashMap<Arc<str>, Key>,
     /// May be published now, in order.
     ready: VecDeque<i64>,

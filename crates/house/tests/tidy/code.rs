@@ -11,7 +11,11 @@ const TRAIT_METHODS_MAX: usize = 10;
 
 /// Files over the soft bound, each with the length that it must not outgrow. The list may get
 /// shorter and its numbers smaller; a longer list wants a reason in the commit.
-const LONG_FILES: [(&str, usize); 0] = [];
+const LONG_FILES: [(&str, usize); 2] = [
+    ("crates/core/src/memory/publisher.rs", 413),
+    // One structure, whose rules about one key only make sense side by side.
+    ("crates/core/src/relay/window.rs", 432),
+];
 
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 9] =
