@@ -200,7 +200,7 @@ fn cannot_open(operation: &'static str, path: &Path) -> Option<Error> {
 }
 
 /// The file is not there.
-pub(super) fn missing(operation: &'static str, path: &Path) -> Error {
+fn missing(operation: &'static str, path: &Path) -> Error {
     let missing = Error::new(ErrorKind::NotFound, operation).subject(address(path));
     let folder = path.parent().filter(|folder| !folder.exists());
     match folder {
