@@ -2,6 +2,11 @@
 //!
 //! The programs of this folder are one level up. What does not belong here: anything but pages.
 
+#![allow(
+    rustdoc::invalid_codeblock_attributes,
+    reason = "`no-run: reason` is for the test of the pages, rustdoc takes it for a slip of `no_run`"
+)]
+
 #[doc = include_str!("../../README.md")]
 #[cfg(doctest)]
 pub mod readme {}

@@ -10,10 +10,10 @@ fn printed(program: &str, database: Option<&str>) -> String {
     if let Some(url) = database {
         command.env("DATABASE_URL", url);
     }
-    let output = command.output().unwrap();
+    let output = command.output().unwrap_or_else(|error| panic!("{program}: {error}"));
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{program}: {}\n{errors}", output.status);
-    String::from_utf8(output.stdout).unwrap()
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::workload::Keys;
 /// # Errors
 /// The first failure, or a message that is missing.
 pub(crate) async fn measure(ground: &Ground, effort: &Effort) -> Result<Answer> {
-    let messages = effort.pick(200_000, 500_000);
+    let messages = effort.pick(120_000, 500_000);
     let entry = |name, contender, messages| Entry {
         name,
         contender,
@@ -25,7 +25,7 @@ pub(crate) async fn measure(ground: &Ground, effort: &Effort) -> Result<Answer> 
     let mut entries = vec![
         entry("lanes", Contender::Lanes, messages),
         entry("batch", Contender::Batch { workers: 1 }, messages),
-        entry("row_lock", Contender::RowLock, effort.pick(2_000, 6_000)),
+        entry("row_lock", Contender::RowLock, effort.pick(1_500, 6_000)),
     ];
     if !effort.quick {
         let two = Contender::Batch { workers: 2 };

@@ -279,7 +279,7 @@ fn answer(entries: &[Entry], found: &[Vec<Latencies>]) -> Answer {
     ]);
     let mut json = Map::new();
     for (entry, runs) in entries.iter().zip(found) {
-        let of = |f: fn(&Latencies) -> f64| median(runs.iter().map(f).collect());
+        let of = |f: fn(&Latencies) -> f64| thousandth(median(runs.iter().map(f).collect()));
         let (p50, p99) = (of(|one| one.p50), of(|one| one.p99));
         let (max, per_s, late) = (of(|one| one.max), of(|one| one.per_s), of(|one| one.late));
         table.row(vec![

@@ -37,7 +37,7 @@ pub(crate) async fn measure(ground: &Ground, effort: &Effort) -> Result<Answer> 
 }
 
 fn entries(effort: &Effort) -> Vec<Entry> {
-    let messages = effort.pick(100_000, 200_000);
+    let messages = effort.pick(60_000, 200_000);
     let uniform = |name, contender| Entry { name, contender, keys: Keys::Uniform(KEYS), messages };
     let lanes = |name, keys, messages| Entry { name, contender: Contender::Lanes, keys, messages };
     let mut entries = vec![
@@ -46,7 +46,7 @@ fn entries(effort: &Effort) -> Vec<Entry> {
         lanes("lanes_unordered", Keys::None, messages),
         Entry {
             // A thousandth of the others' rate is expected.
-            messages: effort.pick(1_500, 4_000),
+            messages: effort.pick(1_000, 4_000),
             ..uniform("row_lock", Contender::RowLock)
         },
     ];

@@ -120,7 +120,7 @@ pub(crate) async fn side_by_side(
     goal: Goal,
     effort: &Effort,
 ) -> Result<Outcome> {
-    let repeats = effort.pick(3, 5);
+    let repeats = 5;
     for entry in entries {
         entry.contender.create(ground).await?;
     }
@@ -170,7 +170,7 @@ async fn run(
     };
     let mark = ground.mark().await?;
     // A slow machine gives a figure too: what was done in the time.
-    let until = mark.start + Duration::from_secs(effort.pick(4, 30));
+    let until = mark.start + Duration::from_secs(effort.pick(3, 30));
     let drained = entry.contender.drain(ground, &target, messages, until).await?;
     let run = ground.since(&mark, drained.settled, drained.end).await?;
     check(ground, entry, goal, messages, drained.settled).await?;

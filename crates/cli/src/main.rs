@@ -29,6 +29,10 @@ use configuration::Configuration;
 use exit::{Ending, Exit, Failure};
 use output::Form;
 
+/// A relay allocates and frees several small things for each message, on one thread and the other.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,

@@ -1,8 +1,14 @@
 //! Stopping: the first SIGINT or SIGTERM asks for a graceful stop, a second one ends the process.
 
+use std::time::{Duration, Instant};
+
 use sendoff::{Error, ErrorKind, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+
+/// A signal that follows the first this soon is its echo: `timeout` and some supervisors signal the
+/// process and its group.
+const ECHO: Duration = Duration::from_millis(200);
 
 /// Whether a stop was asked for. Clones share it.
 #[derive(Debug, Clone)]
@@ -27,7 +33,11 @@ impl Stop {
             // Nobody listening any more means that the program is at its end.
             let _ = ask.send(true);
             tracing::info!("stopping; a second signal ends the program at once");
-            let number = next(&mut interrupt, &mut terminate).await;
+            let asked_at = Instant::now();
+            let mut number = next(&mut interrupt, &mut terminate).await;
+            while asked_at.elapsed() < ECHO {
+                number = next(&mut interrupt, &mut terminate).await;
+            }
             crate::terminal::clear();
             std::process::exit(128 + number);
         });

@@ -20,8 +20,9 @@ pub(crate) fn is_there() -> bool {
 
 /// Draws the line, cut to the terminal's width so that it can be erased again.
 pub(crate) fn draw(text: &str) {
-    let columns = rustix::termios::tcgetwinsize(io::stderr()).map_or(80, |size| size.ws_col);
-    let width = usize::from(columns.max(20)) - 1;
+    let columns = rustix::termios::tcgetwinsize(io::stderr()).map_or(0, |size| size.ws_col);
+    // Some terminals do not know how wide they are.
+    let width = if columns < 20 { 79 } else { usize::from(columns) - 1 };
     let cut: String = text.chars().take(width).collect();
     let mut drawn = drawn();
     let mut line = ERASE.to_vec();

@@ -13,10 +13,7 @@ use sendoff_conformance::servers::{Nats, NatsConfig, Postgres, PostgresConfig, P
 fn until(what: &str, condition: impl Fn() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(
-            begun.elapsed() < Duration::from_secs(20),
-            "waited for {what}"
-        );
+        assert!(begun.elapsed() < Duration::from_secs(20), "waited for {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -26,27 +23,15 @@ fn a_private_postgres_keeps_what_committed_through_both_kinds_of_crash() {
     let mut postgres = Postgres::start().unwrap();
     let url = postgres.create_database("a \"b\"").unwrap();
     assert!(url.starts_with("postgres://postgres@127.0.0.1:"), "{url}");
-    assert_eq!(
-        postgres.execute("postgres", "SHOW fsync").unwrap().trim(),
-        "on"
-    );
-    postgres
-        .execute(
-            "postgres",
-            "CREATE TABLE t (n int); INSERT INTO t VALUES (1)",
-        )
-        .unwrap();
+    assert_eq!(postgres.execute("postgres", "SHOW fsync").unwrap().trim(), "on");
+    postgres.execute("postgres", "CREATE TABLE t (n int); INSERT INTO t VALUES (1)").unwrap();
     postgres.kill().unwrap();
     assert!(postgres.execute("postgres", "SELECT 1").is_err());
     postgres.restart().unwrap();
-    postgres
-        .execute("postgres", "INSERT INTO t VALUES (2)")
-        .unwrap();
+    postgres.execute("postgres", "INSERT INTO t VALUES (2)").unwrap();
     postgres.kill_hard().unwrap();
     postgres.restart().unwrap();
-    let sum = postgres
-        .execute("postgres", "SELECT sum(n) FROM t")
-        .unwrap();
+    let sum = postgres.execute("postgres", "SELECT sum(n) FROM t").unwrap();
     assert_eq!(sum.trim(), "3");
     let data = postgres.data();
     let port = postgres.port();
@@ -62,11 +47,7 @@ fn settings_of_a_private_postgres_are_applied() {
         settings: vec![("work_mem".to_owned(), "5MB".to_owned())],
     })
     .unwrap();
-    let shown = |name: &str| {
-        postgres
-            .execute("postgres", &format!("SHOW {name}"))
-            .unwrap()
-    };
+    let shown = |name: &str| postgres.execute("postgres", &format!("SHOW {name}")).unwrap();
     assert_eq!(shown("fsync").trim(), "off");
     assert_eq!(shown("work_mem").trim(), "5MB");
 }
@@ -98,10 +79,8 @@ fn greeting(port: u16) -> std::io::Result<String> {
 
 #[test]
 fn a_private_nats_comes_back_on_its_port_and_can_be_paused() {
-    let mut nats = Nats::start_with(NatsConfig {
-        lines: vec!["max_payload: 2MB".to_owned()],
-    })
-    .unwrap();
+    let mut nats =
+        Nats::start_with(NatsConfig { lines: vec!["max_payload: 2MB".to_owned()] }).unwrap();
     let port = nats.port();
     assert!(greeting(port).unwrap().contains("\"max_payload\":2097152"));
     nats.kill().unwrap();
@@ -174,12 +153,8 @@ fn servers_stop_and_their_folders_go_when_the_program_is_killed() {
     assert!(folders.iter().all(|folder| Path::new(folder).is_dir()));
     child.kill().unwrap();
     child.wait().unwrap();
-    until("the servers to stop", || {
-        !ports.iter().any(|port| listens(*port))
-    });
-    until("the folders to go", || {
-        !folders.iter().any(|folder| Path::new(folder).exists())
-    });
+    until("the servers to stop", || !ports.iter().any(|port| listens(*port)));
+    until("the folders to go", || !folders.iter().any(|folder| Path::new(folder).exists()));
 }
 
 #[test]
@@ -235,10 +210,7 @@ fn the_proxy_forwards_delays_stalls_cuts_and_refuses() {
     proxy.delay(Duration::from_millis(50));
     let begun = Instant::now();
     ask(&mut stream, LONG).unwrap();
-    assert!(
-        begun.elapsed() >= Duration::from_millis(100),
-        "both directions"
-    );
+    assert!(begun.elapsed() >= Duration::from_millis(100), "both directions");
     proxy.delay(Duration::ZERO);
 
     proxy.stall();

@@ -204,6 +204,11 @@ async fn failures(store: &SqliteStore) -> Outcomes<()> {
     let watch = Watch::start();
     store.look(&look(0)).await?;
     watch.once("a look at 1,000 rows while there is a blocker");
+    let known = Look { rows_max: 9_000, lane_rows_max: 8_000, ..look(0) };
+    let known = store.look(&known).await?.rows.iter().map(|row| row.seq).collect();
+    let watch = Watch::start();
+    store.look(&Look { known, ..look(0) }).await?;
+    watch.once("a look at 1,000 rows behind 8,000 known ones");
     store.settle(&relay, &verdicts(epoch, &rows, &Outcome::Published { releases: true })).await?;
 
     let rows = store.look(&Look { rows_max: 1, ..look(0) }).await?.rows;

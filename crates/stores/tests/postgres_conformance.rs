@@ -80,6 +80,14 @@ impl Subject for Postgres {
             .map_err(|error| failed(&error))
     }
 
+    async fn delete(&self, id: &str) -> Result<()> {
+        self.client
+            .execute("DELETE FROM sendoff.outbox WHERE id = $1", &[&id])
+            .await
+            .map(drop)
+            .map_err(|error| failed(&error))
+    }
+
     async fn now(&self) -> Result<Timestamp> {
         let row = self
             .client

@@ -89,6 +89,10 @@ impl Subject for Sqlite {
         self.execute("UPDATE sendoff_message_key SET sent_at = sent_at - ?1", [micros])
     }
 
+    async fn delete(&self, id: &str) -> Result<()> {
+        self.execute("DELETE FROM sendoff_outbox WHERE id = ?1", [id])
+    }
+
     async fn set_schema_version(&self, version: u32) -> Result<()> {
         self.execute("DELETE FROM sendoff_schema_version", [])?;
         self.execute(

@@ -1,52 +1,33 @@
-//! One connection to a server, from its greeting to its end, and what is in flight on it.
-//!
-//! The client library keeps what it has not sent over a reconnect and offers no way to drop it.
-//! A publish that timed out must not leave later, so a connection here never reconnects, and it
-//! lives in a runtime of its own, on a thread of its own: when that runtime goes, the socket and
-//! everything that waits to be written go with it, at once.
+//! One connection to a server, as publishes see it: it takes them until it is over, and then it
+//! never comes back. Its inside is in `life`.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use async_nats::{Client, ConnectOptions, Event, HeaderMap, ServerError, Subject};
+use async_nats::Client;
 use bytes::Bytes;
-use futures_util::StreamExt;
 use sendoff_core::PublishError;
 use sendoff_core::publisher::PublishClass;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::nats::NatsOptions;
-use crate::nats::address::{Login, NatsAddress};
+use crate::nats::address::NatsAddress;
 use crate::nats::answer::{self, Answer};
-use crate::nats::in_flight::{InFlight, Ticket};
+use crate::nats::headers::Packed;
+use crate::nats::in_flight::InFlight;
+use crate::nats::life::{Greeted, Job, Life, QUEUE, not_sent, unreachable_at};
 
 /// A connection that has been greeted.
 pub(crate) struct Connection {
     client: Client,
-    inbox: String,
+    jobs: mpsc::Sender<Job>,
     max_payload: usize,
     in_flight: Arc<InFlight>,
     /// Dropped, or used, it ends the connection.
     stop: Mutex<Option<oneshot::Sender<()>>>,
     /// Closed when the socket and its buffers are gone.
     gone: watch::Receiver<()>,
-}
-
-/// What the connection's own tasks share.
-#[derive(Default)]
-struct Signals {
-    /// The connection is over.
-    over: Notify,
-    /// Why, if the server said so.
-    last_error: Mutex<Option<String>>,
-}
-
-struct Greeted {
-    client: Client,
-    inbox: String,
-    max_payload: usize,
 }
 
 impl Connection {
@@ -60,25 +41,22 @@ impl Connection {
     ) -> Result<Self, PublishError> {
         let (ready, greeted) = oneshot::channel();
         let (stop, stopped) = oneshot::channel();
+        let (jobs, mut queue) = mpsc::channel(QUEUE);
         let (alive, gone) = watch::channel(());
         let in_flight = Arc::new(InFlight::default());
-        let life = Life {
-            address: Arc::clone(address),
-            options: options.clone(),
-            in_flight: Arc::clone(&in_flight),
-            signals: Arc::default(),
-        };
+        let life = Life::new(Arc::clone(address), options.clone(), Arc::clone(&in_flight));
         std::thread::Builder::new()
             .name("sendoff-nats".to_owned())
             .spawn(move || {
-                life.run(ready, stopped);
+                life.run(ready, stopped, &mut queue);
                 drop(alive);
             })
             .map_err(|error| unreachable_at(address, &format!("no thread: {error}")))?;
-        let Greeted { client, inbox, max_payload } = greeted
+        let Greeted { client, max_payload } = greeted
             .await
             .unwrap_or_else(|_| Err(unreachable_at(address, "the connection's thread ended")))?;
-        Ok(Self { client, inbox, max_payload, in_flight, stop: Mutex::new(Some(stop)), gone })
+        let stop = Mutex::new(Some(stop));
+        Ok(Self { client, jobs, max_payload, in_flight, stop, gone })
     }
 
     /// The largest message, headers included, that the server takes.
@@ -95,18 +73,21 @@ impl Connection {
     pub(crate) async fn publish(
         &self,
         subject: String,
-        headers: HeaderMap,
+        headers: Packed,
         body: Bytes,
     ) -> Result<Answer, PublishError> {
-        let subject = Subject::from(subject);
-        let (ticket, answer) = self.in_flight.register(subject.clone())?;
-        let reply = Subject::from(format!("{}.{}", self.inbox, ticket.token()));
-        if let Err(error) =
-            self.client.publish_with_reply_and_headers(subject, reply, headers, body).await
-        {
-            return Err(not_sent(&ticket, &error));
+        let (answer, answered) = oneshot::channel();
+        let job = Job { subject, headers, body, answer };
+        if self.jobs.send(job).await.is_err() {
+            return Err(not_sent(&self.in_flight.ending().unwrap_or_default()));
         }
-        ticket.wait(answer).await
+        answered.await.map_err(|_| {
+            let ending = self.in_flight.ending().unwrap_or_default();
+            PublishError::new(
+                PublishClass::Lost,
+                format!("{ending}; it is unknown whether the message arrived"),
+            )
+        })
     }
 
     /// What the server knows of a stream: the subjects it listens to, `None` where there is no such
@@ -145,196 +126,6 @@ impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection").field("over", &self.is_over()).finish_non_exhaustive()
     }
-}
-
-fn not_sent(ticket: &Ticket<'_>, error: &async_nats::PublishError) -> PublishError {
-    match error.kind() {
-        async_nats::PublishErrorKind::MaxPayloadExceeded
-        | async_nats::PublishErrorKind::InvalidSubject => {
-            PublishError::permanent(error.to_string())
-        }
-        // The connection ended while this waited for room in its queue: it was never in it.
-        async_nats::PublishErrorKind::Send => PublishError::unreachable(format!(
-            "{}; the message was not sent",
-            ticket.ending().unwrap_or_else(|| error.to_string())
-        )),
-    }
-}
-
-/// The connection's thread.
-struct Life {
-    address: Arc<NatsAddress>,
-    options: NatsOptions,
-    in_flight: Arc<InFlight>,
-    signals: Arc<Signals>,
-}
-
-impl Life {
-    fn run(
-        self,
-        ready: oneshot::Sender<Result<Greeted, PublishError>>,
-        stopped: oneshot::Receiver<()>,
-    ) {
-        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-            Ok(runtime) => runtime,
-            Err(error) => {
-                let error = unreachable_at(&self.address, &format!("no runtime: {error}"));
-                // Whoever asked may have gone; then nobody has to know.
-                let _ = ready.send(Err(error));
-                return;
-            }
-        };
-        let ending = runtime.block_on(self.live(ready, stopped));
-        // The library's tasks, the socket and everything queued are dropped here. Only a name
-        // lookup may be on another thread; it is not waited for.
-        runtime.shutdown_background();
-        self.in_flight.end(ending);
-    }
-
-    /// Connects, then hands answers to the publishes they belong to. Returns why it ended.
-    async fn live(
-        &self,
-        ready: oneshot::Sender<Result<Greeted, PublishError>>,
-        mut stopped: oneshot::Receiver<()>,
-    ) -> String {
-        let greeting = tokio::time::timeout(self.options.connect_timeout, self.greet());
-        let greeting = tokio::select! {
-            greeting = greeting => greeting.unwrap_or_else(|_| {
-                Err(self.unreachable(&format!(
-                    "no greeting within {:?}",
-                    self.options.connect_timeout
-                )))
-            }),
-            _ = &mut stopped => return "the connection was discarded".to_owned(),
-        };
-        let (greeted, mut answers) = match greeting {
-            Ok(greeted) => greeted,
-            Err(error) => {
-                let detail = error.detail().to_owned();
-                let _ = ready.send(Err(error));
-                return detail;
-            }
-        };
-        let token_at = greeted.inbox.len() + 1;
-        if ready.send(Ok(greeted)).is_err() {
-            return "nobody waits for the connection any more".to_owned();
-        }
-        loop {
-            tokio::select! {
-                answer = answers.next() => match answer {
-                    Some(answer) => self.deliver(token_at, &answer),
-                    None => return self.ending().await,
-                },
-                () = self.signals.over.notified() => return self.ending().await,
-                _ = &mut stopped => return "the connection was discarded".to_owned(),
-            }
-        }
-    }
-
-    async fn greet(&self) -> Result<(Greeted, async_nats::Subscriber), PublishError> {
-        let client = self
-            .connect_options()
-            .connect(self.address.server())
-            .await
-            .map_err(|error| self.unreachable(&error.to_string()))?;
-        let inbox = client.new_inbox();
-        let answers = client
-            .subscribe(format!("{inbox}.*"))
-            .await
-            .map_err(|error| self.unreachable(&error.to_string()))?;
-        let info = client.server_info();
-        if !info.headers {
-            return Err(self.unreachable("the server takes no headers (NATS 2.2 and later do)"));
-        }
-        let greeted = Greeted { inbox, max_payload: info.max_payload, client };
-        Ok((greeted, answers))
-    }
-
-    fn connect_options(&self) -> ConnectOptions {
-        /// Longer than the connection can stay: it is dropped when this wait begins.
-        const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
-        let signals = Arc::clone(&self.signals);
-        let attempts = AtomicUsize::new(0);
-        let mut options = ConnectOptions::new()
-            .name(&self.options.client_name)
-            .connection_timeout(self.options.connect_timeout)
-            .ping_interval(self.options.ping_interval)
-            .ignore_discovered_servers()
-            // Asked before each attempt to connect, on the library's own task: the first is ours,
-            // the second means that the connection has just ended.
-            .reconnect_delay_callback(move |_| {
-                if attempts.fetch_add(1, Ordering::Relaxed) == 0 {
-                    return Duration::ZERO;
-                }
-                signals.over.notify_one();
-                NEVER
-            });
-        let signals = Arc::clone(&self.signals);
-        let in_flight = Arc::clone(&self.in_flight);
-        options = options.event_callback(move |event| {
-            if let Event::ServerError(error) = event {
-                note(&signals, &in_flight, &error);
-            }
-            std::future::ready(())
-        });
-        match self.address.login() {
-            None => options,
-            Some(Login::Token(token)) => options.token(token.clone()),
-            Some(Login::Password { user, password }) => {
-                options.user_and_password(user.clone(), password.clone())
-            }
-        }
-    }
-
-    fn deliver(&self, token_at: usize, answer: &async_nats::Message) {
-        let token = answer.subject.get(token_at..).and_then(|token| token.parse().ok());
-        if let Some(token) = token {
-            let status = answer.status.map(|status| status.as_u16());
-            let stream = self.address.stream();
-            self.in_flight
-                .answer(token, |subject| answer::read(status, &answer.payload, stream, subject));
-        }
-    }
-
-    /// Why the connection ended, once the library's event task has had its turn to tell.
-    async fn ending(&self) -> String {
-        for _ in 0..4 {
-            tokio::task::yield_now().await;
-        }
-        match &*lock(&self.signals.last_error) {
-            Some(error) => format!("{} closed the connection: {error}", self.address),
-            None => format!("the connection to {} ended", self.address),
-        }
-    }
-
-    fn unreachable(&self, reason: &str) -> PublishError {
-        unreachable_at(&self.address, reason)
-    }
-}
-
-/// Keeps what the server complained of; a subject that this user may not publish to fails those
-/// who wait for it, since nothing else will answer them.
-fn note(signals: &Signals, in_flight: &InFlight, error: &ServerError) {
-    let text = match error {
-        ServerError::Other(text) => text.clone(),
-        other => other.to_string(),
-    };
-    if let Some(subject) =
-        text.split_once("for Publish to \"").and_then(|(_, rest)| rest.strip_suffix('"'))
-    {
-        in_flight.refuse(
-            subject,
-            &PublishError::failed(format!(
-                "the user may not publish to {subject}: grant it the permission"
-            )),
-        );
-    }
-    *lock(&signals.last_error) = Some(text);
-}
-
-fn unreachable_at(address: &NatsAddress, reason: &str) -> PublishError {
-    let class = PublishClass::Unreachable;
-    PublishError::new(class, format!("cannot connect to {address}: {reason}"))
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -5,7 +5,6 @@ use std::sync::Mutex;
 
 use async_nats::Subject;
 use sendoff_core::PublishError;
-use sendoff_core::publisher::PublishClass;
 use tokio::sync::oneshot;
 
 use crate::nats::answer::Answer;
@@ -20,6 +19,8 @@ pub(crate) struct InFlight(Mutex<Table>);
 struct Table {
     next: u64,
     waiting: HashMap<u64, Waiting>,
+    /// At this many, those whose callers have gone are looked for.
+    sweep_at: usize,
     ending: Option<String>,
 }
 
@@ -29,33 +30,21 @@ struct Waiting {
     answer: oneshot::Sender<Answer>,
 }
 
-/// A place in the table, given up on drop.
-#[derive(Debug)]
-pub(crate) struct Ticket<'a> {
-    in_flight: &'a InFlight,
-    token: u64,
-    held: bool,
-}
-
 impl InFlight {
-    /// Takes a place.
-    ///
-    /// # Errors
-    /// [`PublishClass::Unreachable`] when the connection is over.
-    pub(crate) fn register(
-        &self,
-        subject: Subject,
-    ) -> Result<(Ticket<'_>, oneshot::Receiver<Answer>), PublishError> {
-        let (answer, answered) = oneshot::channel();
+    /// Gives a publish its token.
+    pub(crate) fn begin(&self, subject: Subject, answer: oneshot::Sender<Answer>) -> u64 {
+        /// Fewer than this are not worth a sweep.
+        const SWEEP_MIN: usize = 4_096;
         let mut table = lock(&self.0);
-        if let Some(ending) = &table.ending {
-            return Err(PublishError::unreachable(ending));
+        if table.waiting.len() >= table.sweep_at.max(SWEEP_MIN) {
+            // A caller that was dropped may never get the answer that would remove its entry.
+            table.waiting.retain(|_, waiting| !waiting.answer.is_closed());
+            table.sweep_at = 2 * table.waiting.len();
         }
         let token = table.next;
         table.next += 1;
         table.waiting.insert(token, Waiting { subject, answer });
-        let ticket = Ticket { in_flight: self, token, held: true };
-        Ok((ticket, answered))
+        token
     }
 
     /// Gives the answer to whoever waits under the token, if anybody does.
@@ -86,54 +75,19 @@ impl InFlight {
         drop(waiting);
     }
 
+    /// Why the connection is over, if it is.
+    pub(crate) fn ending(&self) -> Option<String> {
+        lock(&self.0).ending.clone()
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         lock(&self.0).ending.is_some()
     }
 }
 
-impl Ticket<'_> {
-    pub(crate) fn token(&self) -> u64 {
-        self.token
-    }
-
-    /// Why the connection is over, if it is.
-    pub(crate) fn ending(&self) -> Option<String> {
-        lock(&self.in_flight.0).ending.clone()
-    }
-
-    /// Waits for the answer.
-    ///
-    /// # Errors
-    /// [`PublishClass::Lost`] when the connection ends first.
-    pub(crate) async fn wait(
-        mut self,
-        answer: oneshot::Receiver<Answer>,
-    ) -> Result<Answer, PublishError> {
-        let answer = answer.await;
-        // Answered or ended, either way it is out of the table.
-        self.held = false;
-        answer.map_err(|_| {
-            let ending = self.ending().unwrap_or_default();
-            PublishError::new(
-                PublishClass::Lost,
-                format!("{ending}; it is unknown whether the message arrived"),
-            )
-        })
-    }
-}
-
-impl Drop for Ticket<'_> {
-    fn drop(&mut self) {
-        if self.held {
-            lock(&self.in_flight.0).waiting.remove(&self.token);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt;
-    use sendoff_core::publisher::PublishClass;
+    use tokio::sync::oneshot;
 
     use super::InFlight;
     use crate::nats::answer::Answer;
@@ -141,34 +95,38 @@ mod tests {
     #[test]
     fn a_late_answer_to_a_publish_that_was_dropped_confirms_no_other() {
         let in_flight = InFlight::default();
-        let (dropped, _) = in_flight.register("a".into()).unwrap();
-        let old = dropped.token();
+        let (answer, dropped) = oneshot::channel();
+        let old = in_flight.begin("a".into(), answer);
         drop(dropped);
-        let (ticket, answer) = in_flight.register("a".into()).unwrap();
+        let (answer, mut waiting) = oneshot::channel();
+        let token = in_flight.begin("a".into(), answer);
         in_flight.answer(old, |_| Answer::Stored);
-        let (token, mut waiting) = (ticket.token(), Box::pin(ticket.wait(answer)));
-        assert!((&mut waiting).now_or_never().is_none());
+        in_flight.answer(old, |_| Answer::Stored);
+        assert!(waiting.try_recv().is_err(), "somebody else's answer");
         in_flight.answer(token, |_| Answer::Stored);
-        assert_eq!(waiting.now_or_never(), Some(Ok(Answer::Stored)));
+        assert_eq!(waiting.try_recv(), Ok(Answer::Stored));
     }
 
     #[test]
-    fn a_publish_that_was_dropped_leaves_nothing_behind() {
+    fn publishes_that_were_dropped_and_never_answered_do_not_pile_up() {
         let in_flight = InFlight::default();
-        drop(in_flight.register("a".into()).unwrap());
-        assert!(super::lock(&in_flight.0).waiting.is_empty());
+        let (answer, _kept) = oneshot::channel();
+        in_flight.begin("a".into(), answer);
+        for _ in 0..50_000 {
+            in_flight.begin("a".into(), oneshot::channel().0);
+        }
+        assert!(super::lock(&in_flight.0).waiting.len() < 10_000);
+        assert!(super::lock(&in_flight.0).waiting.contains_key(&0), "one that is waited for");
     }
 
     #[test]
-    fn the_end_of_the_connection_fails_who_waits_as_lost_and_who_comes_as_unreachable() {
+    fn the_end_of_the_connection_answers_everybody_who_waits_with_nothing() {
         let in_flight = InFlight::default();
-        let (ticket, answer) = in_flight.register("a".into()).unwrap();
+        let (answer, mut waiting) = oneshot::channel();
+        in_flight.begin("a".into(), answer);
         in_flight.end("it broke".to_owned());
-        let lost = ticket.wait(answer).now_or_never().unwrap().unwrap_err();
-        assert_eq!(lost.class(), PublishClass::Lost);
-        assert!(lost.detail().contains("it broke"), "{lost}");
-        let late = in_flight.register("a".into()).unwrap_err();
-        assert_eq!(late.class(), PublishClass::Unreachable);
+        assert_eq!(waiting.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+        assert_eq!(in_flight.ending().as_deref(), Some("it broke"));
         assert!(in_flight.is_over());
     }
 }

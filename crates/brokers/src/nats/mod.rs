@@ -59,6 +59,7 @@ mod answer;
 mod connection;
 mod headers;
 mod in_flight;
+mod life;
 mod publisher;
 mod subject;
 

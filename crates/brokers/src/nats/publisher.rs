@@ -14,7 +14,7 @@ use crate::nats::NatsOptions;
 use crate::nats::address::NatsAddress;
 use crate::nats::answer::Answer;
 use crate::nats::connection::{Connection, lock};
-use crate::nats::headers::{headers_of, wire_bytes, wire_bytes_bound};
+use crate::nats::headers::{Packed, wire_bytes_bound};
 use crate::nats::subject::{overlap, subject_of};
 
 /// Publishes to one JetStream stream. See [`crate::nats`] for what a delivery looks like.
@@ -182,14 +182,14 @@ impl Publisher for NatsPublisher {
         if bound <= self.max_payload.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.refuse_oversize(body + wire_bytes(&headers_of(message)))
+        self.refuse_oversize(body + Packed::of(message).wire_bytes())
     }
 
     async fn publish(&self, message: &Message) -> Result<(), PublishError> {
         let connection = self.connection().await?;
-        let headers = headers_of(message);
+        let headers = Packed::of(message);
         let body = message.body().clone();
-        self.refuse_oversize(body.len() + wire_bytes(&headers))?;
+        self.refuse_oversize(body.len() + headers.wire_bytes())?;
         let subject = subject_of(self.address.prefix(), message.topic());
         match connection.publish(subject.clone(), headers, body).await? {
             Answer::Stored => Ok(()),

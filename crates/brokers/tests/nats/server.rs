@@ -56,6 +56,7 @@ impl Server {
     /// Every message of a stream, in its order, with the id by which the server tells repetitions.
     pub(crate) async fn arrived(&self, stream: &str) -> Vec<Arrival> {
         let stream = self.context().await.get_stream(stream).await.unwrap();
+        // More may come while this reads: those are for the next look.
         let mut left = stream.cached_info().state.messages;
         let mut arrived = Vec::new();
         let consumer = stream
@@ -71,7 +72,7 @@ impl Server {
             let mut batch = consumer.fetch().max_messages(500).messages().await.unwrap();
             while let Some(delivery) = batch.next().await {
                 arrived.push(arrival(&delivery.unwrap()));
-                left -= 1;
+                left = left.saturating_sub(1);
             }
         }
         arrived

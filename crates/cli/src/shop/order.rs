@@ -123,14 +123,13 @@ mod tests {
         let order = NewOrder::default().complete().unwrap();
         assert!(order.customer.is_some() && order.item.is_some());
         assert!((1..=5).contains(&order.quantity.unwrap()));
-        let mut zero = NewOrder::default();
-        zero.quantity = Some(0);
-        assert!(zero.complete().is_err());
-        let mut long = NewOrder::default();
-        long.customer = Some("x".repeat(201));
-        assert!(long.complete().is_err());
-        let mut control = NewOrder::default();
-        control.item = Some("a\nb".into());
-        assert!(control.complete().is_err());
+        for refused in [
+            r#"{"quantity":0}"#.to_owned(),
+            format!(r#"{{"customer":"{}"}}"#, "x".repeat(201)),
+            r#"{"item":"a\nb"}"#.to_owned(),
+        ] {
+            let order: NewOrder = serde_json::from_str(&refused).unwrap();
+            assert!(order.complete().is_err(), "{refused}");
+        }
     }
 }

@@ -66,13 +66,12 @@ pub(crate) async fn run(
         progress.end();
         stopped(&tally)
     };
-    // Closing words go where the logs are. Only the answer in JSON is for standard output, unless
-    // that carries the messages.
-    if form == Form::Json && !target.is_stdout {
+    if !target.is_stdout {
         form.answer(&answer.value, &answer.text)?;
     } else if form == Form::Text && configuration.text("log.format") == Some("json") {
         tracing::info!(code = answer.exit.code(), "{}", answer.text);
     } else {
+        // Standard output carries the messages: the answer goes beside it.
         form.remark(&answer.value, &answer.text)?;
     }
     Ok(answer.exit)

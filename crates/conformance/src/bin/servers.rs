@@ -25,15 +25,10 @@ fn main() -> ExitCode {
 }
 
 fn run() -> io::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // Taken before the servers start: a signal meanwhile must not leave them behind.
     let (mut term, mut interrupt) = runtime.block_on(async {
-        io::Result::Ok((
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::interrupt())?,
-        ))
+        io::Result::Ok((signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?))
     })?;
     let postgres = Postgres::start()?;
     let nats = Nats::start()?;
@@ -41,10 +36,7 @@ fn run() -> io::Result<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let mut command = None;
     let ended = if let Some(program) = arguments.next() {
-        let mut child = Command::new(program)
-            .args(arguments)
-            .envs(variables)
-            .spawn()?;
+        let mut child = Command::new(program).args(arguments).envs(variables).spawn()?;
         command = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         on_thread(move || child.wait())
     } else {

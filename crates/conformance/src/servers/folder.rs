@@ -39,10 +39,7 @@ pub(super) struct Folder {
 impl Folder {
     /// Makes a folder that belongs to `account`.
     pub(super) fn new(account: &Account) -> io::Result<Self> {
-        let path = tempfile::Builder::new()
-            .prefix("sendoff-servers-")
-            .tempdir()?
-            .keep();
+        let path = tempfile::Builder::new().prefix("sendoff-servers-").tempdir()?.keep();
         let mut guard = Command::new("sh")
             .args(["-c", GUARD, "sendoff-servers-guard"])
             .arg(&path)
@@ -54,11 +51,7 @@ impl Folder {
             .spawn()
             .inspect_err(|_| drop(std::fs::remove_dir_all(&path)))?;
         let lifeline = guard.stdin.take();
-        let folder = Self {
-            path,
-            guard,
-            lifeline,
-        };
+        let folder = Self { path, guard, lifeline };
         account.own(&folder.path)?;
         Ok(folder)
     }

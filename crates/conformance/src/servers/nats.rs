@@ -50,13 +50,7 @@ impl Nats {
     pub fn start_with(config: NatsConfig) -> io::Result<Self> {
         let program = nats_server()?;
         let folder = Folder::new(&Account::Own)?;
-        let mut nats = Self {
-            process: None,
-            program,
-            config,
-            port: 0,
-            folder,
-        };
+        let mut nats = Self { process: None, program, config, port: 0, folder };
         let mut tries = 0;
         loop {
             nats.port = free_port()?;
@@ -129,9 +123,7 @@ impl Nats {
     }
 
     fn running(&self) -> io::Result<&Process> {
-        self.process
-            .as_ref()
-            .ok_or_else(|| io::Error::other("the private NATS server is down"))
+        self.process.as_ref().ok_or_else(|| io::Error::other("the private NATS server is down"))
     }
 
     fn end(&mut self, signal: Signal) -> io::Result<()> {
@@ -171,10 +163,7 @@ fn serves(port: u16) -> bool {
     let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(200)) else {
         return false;
     };
-    if stream
-        .set_read_timeout(Some(Duration::from_secs(2)))
-        .is_err()
-    {
+    if stream.set_read_timeout(Some(Duration::from_secs(2))).is_err() {
         return false;
     }
     let mut greeting = String::new();

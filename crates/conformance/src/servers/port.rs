@@ -27,10 +27,7 @@ pub fn free_port() -> io::Result<u16> {
     }
     Err(io::Error::new(
         io::ErrorKind::AddrInUse,
-        format!(
-            "found no free loopback port from {} to {}",
-            range.start, range.end
-        ),
+        format!("found no free loopback port from {} to {}", range.start, range.end),
     ))
 }
 

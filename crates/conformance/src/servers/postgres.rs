@@ -39,10 +39,7 @@ pub struct PostgresConfig {
 
 impl Default for PostgresConfig {
     fn default() -> Self {
-        Self {
-            fsync: true,
-            settings: Vec::new(),
-        }
+        Self { fsync: true, settings: Vec::new() }
     }
 }
 
@@ -65,14 +62,7 @@ impl Postgres {
         let account = Account::for_postgres()?;
         let folder = Folder::new(&account)?;
         copy_new_cluster(&programs, account, &folder.path().join("data"))?;
-        let mut postgres = Self {
-            process: None,
-            programs,
-            account,
-            config,
-            port: 0,
-            folder,
-        };
+        let mut postgres = Self { process: None, programs, account, config, port: 0, folder };
         let mut tries = 0;
         loop {
             postgres.port = free_port()?;
@@ -198,9 +188,7 @@ impl Postgres {
     }
 
     fn running(&self) -> io::Result<&Process> {
-        self.process
-            .as_ref()
-            .ok_or_else(|| io::Error::other("the private PostgreSQL is down"))
+        self.process.as_ref().ok_or_else(|| io::Error::other("the private PostgreSQL is down"))
     }
 
     fn end(&mut self, signal: Signal) -> io::Result<()> {
@@ -228,9 +216,8 @@ impl Postgres {
             ("max_connections", "300"),
         ];
         let further = self.config.settings.iter();
-        for (name, value) in own
-            .into_iter()
-            .chain(further.map(|(name, value)| (name.as_str(), value.as_str())))
+        for (name, value) in
+            own.into_iter().chain(further.map(|(name, value)| (name.as_str(), value.as_str())))
         {
             command.arg("-c").arg(format!("{name}={value}"));
         }
@@ -257,10 +244,7 @@ fn accepts(status: &Path, pid: u32) -> bool {
 /// The processes that a process has started.
 fn children(pid: u32) -> io::Result<Vec<u32>> {
     let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
-    Ok(list
-        .split_whitespace()
-        .filter_map(|child| child.parse().ok())
-        .collect())
+    Ok(list.split_whitespace().filter_map(|child| child.parse().ok()).collect())
 }
 
 /// Copies a cluster that `initdb` made once for this process: a copy takes a fifth of the time.
@@ -295,15 +279,13 @@ pub(super) fn create_database_sql(name: &str) -> String {
 /// Runs SQL with `psql`.
 pub(super) fn psql(url: &str, sql: &str) -> io::Result<String> {
     let mut command = Command::new(super::program::psql()?);
-    command
-        .args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"])
-        .args([
-            "--set",
-            "ON_ERROR_STOP=1",
-            "--dbname",
-            url,
-            "--command",
-            sql,
-        ]);
+    command.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"]).args([
+        "--set",
+        "ON_ERROR_STOP=1",
+        "--dbname",
+        url,
+        "--command",
+        sql,
+    ]);
     run(command, "running SQL on a private PostgreSQL")
 }

@@ -39,11 +39,7 @@ impl Process {
             .stderr(output)
             .process_group(0)
             .spawn()?;
-        let mut process = Self {
-            child,
-            pid_file,
-            log: log.to_owned(),
-        };
+        let mut process = Self { child, pid_file, log: log.to_owned() };
         let pid = process.child.id();
         fs::write(&process.pid_file, pid.to_string())?;
         let begun = Instant::now();
@@ -129,9 +125,7 @@ pub(super) fn pause_pid(pid: u32) -> io::Result<()> {
     let begun = Instant::now();
     while !stands(pid)? {
         if begun.elapsed() > PATIENCE {
-            return Err(io::Error::other(
-                "a server does not stand still after SIGSTOP",
-            ));
+            return Err(io::Error::other("a server does not stand still after SIGSTOP"));
         }
         thread::sleep(STEP);
     }
@@ -143,9 +137,7 @@ pub(super) fn pause_pid(pid: u32) -> io::Result<()> {
 fn stands(pid: u32) -> io::Result<bool> {
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
         let stat = fs::read_to_string(task?.path().join("stat")).unwrap_or_default();
-        let state = stat
-            .rsplit_once(") ")
-            .map(|(_, rest)| rest.starts_with('T'));
+        let state = stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('T'));
         if state == Some(false) {
             return Ok(false);
         }
@@ -165,8 +157,6 @@ pub(super) fn run(mut command: Command, doing: &str) -> io::Result<String> {
     Err(io::Error::other(format!(
         "{doing}: {}: {}",
         output.status,
-        String::from_utf8_lossy(&output.stderr)
-            .trim()
-            .replace('\n', " | "),
+        String::from_utf8_lossy(&output.stderr).trim().replace('\n', " | "),
     )))
 }

@@ -38,19 +38,12 @@ pub(super) fn postgres_folder() -> io::Result<PathBuf> {
 /// PostgreSQL's client: beside the server, or else in PATH.
 pub(super) fn psql() -> io::Result<PathBuf> {
     let beside = postgres_folder()?.join("psql");
-    Ok(if beside.is_file() {
-        beside
-    } else {
-        PathBuf::from("psql")
-    })
+    Ok(if beside.is_file() { beside } else { PathBuf::from("psql") })
 }
 
 /// The major version of the `postgres` in a folder: "postgres (PostgreSQL) 15.14 (Debian ...)".
 fn postgres_major(folder: &Path) -> Option<u32> {
-    let output = Command::new(folder.join("postgres"))
-        .arg("--version")
-        .output()
-        .ok()?;
+    let output = Command::new(folder.join("postgres")).arg("--version").output().ok()?;
     major_of(&String::from_utf8_lossy(&output.stdout))
 }
 
@@ -93,10 +86,7 @@ impl Account {
         if !rustix::process::geteuid().is_root() {
             return Ok(Self::Own);
         }
-        Ok(Self::Postgres {
-            uid: id_of_postgres("-u")?,
-            gid: id_of_postgres("-g")?,
-        })
+        Ok(Self::Postgres { uid: id_of_postgres("-u")?, gid: id_of_postgres("-g")? })
     }
 
     /// A command that runs `program` under this account, as the same process.
@@ -126,15 +116,12 @@ impl Account {
 
 fn id_of_postgres(which: &str) -> io::Result<u32> {
     let output = Command::new("id").args([which, "postgres"]).output()?;
-    String::from_utf8_lossy(&output.stdout)
-        .trim()
-        .parse()
-        .map_err(|_| {
-            missing(
-                "no user `postgres`, under whom root runs PostgreSQL; \
+    String::from_utf8_lossy(&output.stdout).trim().parse().map_err(|_| {
+        missing(
+            "no user `postgres`, under whom root runs PostgreSQL; \
                  on Debian install the package `postgresql`",
-            )
-        })
+        )
+    })
 }
 
 #[cfg(test)]
@@ -143,10 +130,7 @@ mod tests {
 
     #[test]
     fn the_major_version_is_read_from_what_postgres_says() {
-        assert_eq!(
-            major_of("postgres (PostgreSQL) 15.14 (Debian 15.14-0)"),
-            Some(15)
-        );
+        assert_eq!(major_of("postgres (PostgreSQL) 15.14 (Debian 15.14-0)"), Some(15));
         assert_eq!(major_of("postgres (PostgreSQL) 18beta1"), Some(18));
         assert_eq!(major_of("something else"), None);
     }

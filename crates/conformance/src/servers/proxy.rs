@@ -49,11 +49,7 @@ impl Proxy {
             delay: Duration::ZERO,
         });
         let accepting = tokio::spawn(accept(listener, upstream, seen));
-        Ok(Self {
-            address,
-            line,
-            accepting,
-        })
+        Ok(Self { address, line, accepting })
     }
 
     /// A proxy in front of a loopback port.

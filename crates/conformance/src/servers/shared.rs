@@ -83,9 +83,7 @@ fn with_database(url: &str, name: &str) -> io::Result<String> {
             format!("{POSTGRES_URL} has to be a URL: postgres://user@host:port/database"),
         )
     })?;
-    let end = base[authority..]
-        .find('/')
-        .map_or(base.len(), |at| authority + at);
+    let end = base[authority..].find('/').map_or(base.len(), |at| authority + at);
     let mut with = format!("{}/{name}", &base[..end]);
     if let Some(query) = query {
         with.push('?');
@@ -103,10 +101,7 @@ mod tests {
         for (url, with) in [
             ("postgres://u@h:1/a", "postgres://u@h:1/new"),
             ("postgres://u@h:1", "postgres://u@h:1/new"),
-            (
-                "postgres://u:p@h/a?sslmode=disable",
-                "postgres://u:p@h/new?sslmode=disable",
-            ),
+            ("postgres://u:p@h/a?sslmode=disable", "postgres://u:p@h/new?sslmode=disable"),
         ] {
             assert_eq!(with_database(url, "new").unwrap(), with);
         }

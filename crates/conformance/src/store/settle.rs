@@ -211,5 +211,6 @@ pub async fn a_retrying_message_can_go_to_quarantine<S: Subject>() -> Result<()>
     assert_eq!(sight.next_due_in, None);
     let stats = stage.store.stats().await?;
     assert_eq!((stats.pending, stats.retrying, stats.quarantined), (0, 0, 1));
+    assert_eq!(stage.find("1").await?.and_then(|found| found.retry_at), None);
     Ok(())
 }

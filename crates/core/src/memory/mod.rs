@@ -13,13 +13,15 @@ mod desk;
 mod lease;
 mod publisher;
 mod row;
+mod script;
 mod settle;
 mod state;
 mod store;
 mod transaction;
 mod view;
 
-pub use publisher::{Act, Delivery, MemoryPublisher, MemoryTally, On};
+pub use publisher::{Delivery, MemoryPublisher, MemoryTally};
 pub use row::PlainRow;
+pub use script::{Act, On};
 pub use store::MemoryStore;
 pub use transaction::{Memory, MemoryTransaction};

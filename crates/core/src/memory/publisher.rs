@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
+use super::script::{Act, On, Script};
 use crate::message::Message;
 use crate::publisher::{PublishError, Publisher, PublisherLimits};
 
@@ -47,51 +47,13 @@ struct Shared {
 
 #[derive(Default)]
 struct Board {
-    rules: Vec<Rule>,
-    refused_before: Vec<(On, PublishError)>,
+    script: Script,
     deliveries: Vec<Delivery>,
     seen: HashSet<String>,
     keys_in_flight: HashMap<String, usize>,
     tally: MemoryTally,
     /// Goes up with each call of `let_go`; a hanging publish waits for the next.
     let_go: u64,
-}
-
-struct Rule {
-    on: On,
-    left: Option<u32>,
-    act: Act,
-}
-
-/// Which messages a rule is for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum On {
-    /// Every message.
-    Any,
-    /// Those with this id.
-    Id(String),
-    /// Those with this key.
-    Key(String),
-    /// Those to this topic.
-    Topic(String),
-}
-
-/// What the target does with a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Act {
-    /// Takes and confirms it.
-    Confirm,
-    /// Does not take it, and answers with this failure.
-    Refuse(PublishError),
-    /// Takes it, but the caller gets this failure instead of the confirmation.
-    TakeAndFail(PublishError),
-    /// Takes and confirms it after this long.
-    Delay(Duration),
-    /// Answers nothing until [`MemoryPublisher::let_go`], then takes and confirms it. A caller who
-    /// gives up before that leaves it untaken.
-    Hang,
-    /// Takes it at once, and answers nothing until [`MemoryPublisher::let_go`].
-    TakeAndHang,
 }
 
 /// What the target took.
@@ -154,12 +116,8 @@ impl MemoryPublisher {
     /// A target with limits of its own.
     #[must_use]
     pub fn with(limits: PublisherLimits, deduplicates: bool) -> Self {
-        let shared = Shared {
-            limits,
-            deduplicates,
-            board: Mutex::default(),
-            changed: Notify::new(),
-        };
+        let shared =
+            Shared { limits, deduplicates, board: Mutex::default(), changed: Notify::new() };
         Self { shared: Arc::new(shared), closed: Arc::default() }
     }
 
@@ -180,19 +138,17 @@ impl MemoryPublisher {
     }
 
     fn rule(&self, on: On, left: Option<u32>, act: Act) {
-        self.shared.lock().rules.push(Rule { on, left, act });
+        self.shared.lock().script.add(on, left, act);
     }
 
     /// Makes [`Publisher::check`] refuse what fits, before any publish.
     pub fn refuse_before(&self, on: On, detail: &str) {
-        self.shared.lock().refused_before.push((on, PublishError::permanent(detail)));
+        self.shared.lock().script.refuse_before(on, PublishError::permanent(detail));
     }
 
     /// Forgets every rule. What hangs goes on hanging.
     pub fn clear(&self) {
-        let mut board = self.shared.lock();
-        board.rules.clear();
-        board.refused_before.clear();
+        self.shared.lock().script = Script::default();
     }
 
     /// Answers every publish that hangs now.
@@ -282,32 +238,6 @@ impl Shared {
     }
 }
 
-impl On {
-    fn fits(&self, message: &Message) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Id(id) => message.id() == id,
-            Self::Key(key) => message.key() == Some(key),
-            Self::Topic(topic) => message.topic() == topic,
-        }
-    }
-}
-
-impl Board {
-    fn act_for(&mut self, message: &Message) -> Act {
-        for rule in &mut self.rules {
-            if rule.left == Some(0) || !rule.on.fits(message) {
-                continue;
-            }
-            if let Some(left) = &mut rule.left {
-                *left -= 1;
-            }
-            return rule.act.clone();
-        }
-        Act::Confirm
-    }
-}
-
 /// Counts a publish as in flight, also where its future is dropped.
 struct InFlight<'a> {
     shared: &'a Shared,
@@ -362,8 +292,8 @@ impl Publisher for MemoryPublisher {
 
     fn check(&self, message: &Message) -> Result<(), PublishError> {
         let board = self.shared.lock();
-        match board.refused_before.iter().find(|(on, _)| on.fits(message)) {
-            Some((_, error)) => Err(error.clone()),
+        match board.script.refusal(message) {
+            Some(error) => Err(error.clone()),
             None => self.shared.check_size(message),
         }
     }
@@ -375,7 +305,7 @@ impl Publisher for MemoryPublisher {
                 board.tally.after_close += 1;
                 return Err(PublishError::unreachable("the target is closed"));
             }
-            board.act_for(message)
+            board.script.act_for(message)
         };
         let _in_flight = InFlight::begin(&self.shared, message);
         self.shared.check_size(message)?;

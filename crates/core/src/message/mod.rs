@@ -46,7 +46,7 @@ impl Message {
     pub fn builder(source: impl Into<String>, topic: impl Into<String>) -> MessageBuilder {
         MessageBuilder {
             message: Self {
-                id: Uuid::now_v7().to_string(),
+                id: String::new(),
                 source: source.into(),
                 topic: topic.into(),
                 key: None,
@@ -55,6 +55,7 @@ impl Message {
                 due_at: None,
             },
             limits: Limits::default(),
+            id_given: false,
         }
     }
 
@@ -144,6 +145,7 @@ impl Message {
 #[must_use = "a message is built by `build` and sent by an outbox"]
 pub struct MessageBuilder {
     message: Message,
+    id_given: bool,
     limits: Limits,
 }
 
@@ -151,6 +153,7 @@ impl MessageBuilder {
     /// An id of the caller's own, so that a retried request sends the same message.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.message.id = id.into();
+        self.id_given = true;
         self
     }
 
@@ -197,7 +200,11 @@ impl MessageBuilder {
     /// empty, has a control character, or a header breaks a rule of [`Headers::check`].
     pub fn build(self) -> Result<Message> {
         const DOING: &str = "checking a message";
-        let Self { message, limits } = self;
+        let Self { mut message, limits, id_given } = self;
+        if !id_given {
+            // Drawn here, not at the start: rows that are read have ids of their own.
+            message.id = Uuid::now_v7().to_string();
+        }
         check_name("id", &message.id, Limits::NAME_BYTES_MAX)?;
         check_name("source", &message.source, Limits::NAME_BYTES_MAX)?;
         check_name("topic", &message.topic, Limits::NAME_BYTES_MAX)?;

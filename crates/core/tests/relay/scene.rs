@@ -130,7 +130,7 @@ pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
     tokio::time::timeout(LONG, waited).await.unwrap_or_else(|_| panic!("waited for: {what}"));
 }
 
-pub(crate) fn message(id: impl ToString, key: Option<&str>) -> Message {
+pub(crate) fn message(id: impl std::fmt::Display, key: Option<&str>) -> Message {
     let mut builder = Message::builder("test", "topic").id(id.to_string()).body("body");
     if let Some(key) = key {
         builder = builder.key(key);

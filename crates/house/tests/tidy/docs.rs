@@ -135,6 +135,21 @@ fn every_block_says_its_language() {
 }
 
 #[test]
+fn every_page_with_rust_is_compiled() {
+    let tree = Tree::read().unwrap();
+    let mut faults = Faults::default();
+    let list = "examples/src/lib.rs";
+    let compiled = tree.text(list).unwrap();
+    for page in tree.ending(".md") {
+        let has_rust = page.text.lines().any(|line| line.starts_with("```rust"));
+        if has_rust && !compiled.contains(&format!("include_str!(\"../../{}\")", page.path)) {
+            faults.add(&page.path, 0, format!("has Rust blocks: include it in {list}"));
+        }
+    }
+    faults.check("Rust blocks of pages are doc tests");
+}
+
+#[test]
 fn the_changelog_has_its_shape() {
     let tree = Tree::read().unwrap();
     let mut faults = Faults::default();

@@ -16,8 +16,8 @@ const ROOMS: [(&str, &[&str], &[&str]); 10] = [
     ("crates/cli", &["sendoff"], &["conformance"]),
     ("crates/crash", &["sendoff", "core", "stores", "brokers", "conformance"], &[]),
     ("crates/house", &[], &[]),
-    ("bench", &["sendoff", "core", "conformance"], &[]),
-    ("examples", &["sendoff"], &["conformance"]),
+    ("bench", &["sendoff", "core", "stores", "brokers", "conformance"], &[]),
+    ("examples", &["sendoff"], &["conformance", "core"]),
 ];
 
 /// What core must never know: databases, brokers, the web and the command line.

@@ -1,11 +1,14 @@
-//! Leases: one statement for the lanes, one for what is held in them without a reason.
+//! Leases: one transaction for the lanes, one statement for what is held in them without a reason.
 
 use std::sync::{Mutex, PoisonError};
 
+use futures_util::future::{join, join3};
 use sendoff_core::lane::Lane;
 use sendoff_core::store::{Ask, LaneLease, LeaseGrant, LeaseRequest, RelayId};
 use sendoff_core::time::whole_micros;
 use sendoff_core::{Error, ErrorKind, Result};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::look::lane_number;
 use super::pool::Pool;
@@ -42,31 +45,45 @@ pub(super) async fn lease(pool: &Pool, request: &LeaseRequest) -> Result<LeaseGr
     let back = Lanes::of(&request.release);
     let ttl = i64::try_from(whole_micros(request.ttl)).unwrap_or(i64::MAX);
     let machine = Machine::this();
-    let rows = checkout
-        .query(
-            sql::LEASE,
-            &[],
-            &[
-                &request.relay.as_str(),
-                &ttl,
-                &keep.lanes,
-                &keep.epochs,
-                &keep.floors,
-                &back.lanes,
-                &back.epochs,
-                &back.floors,
-                &(request.ask == Ask::Share),
-                &(request.ask == Ask::Leave),
-                &machine.host,
-                &machine.boot_id,
-                &machine.pid,
-            ],
-        )
-        .await?;
+    let statement = checkout.statement(sql::LEASE, &[]).await?;
+    let relay = request.relay.as_str();
+    let (share, leave) = (request.ask == Ask::Share, request.ask == Ask::Leave);
+    let params: [&(dyn ToSql + Sync); 13] = [
+        &relay,
+        &ttl,
+        &keep.lanes,
+        &keep.epochs,
+        &keep.floors,
+        &back.lanes,
+        &back.epochs,
+        &back.floors,
+        &share,
+        &leave,
+        &machine.host,
+        &machine.boot_id,
+        &machine.pid,
+    ];
+    let client = checkout.client();
+    // Polled, and so sent, in this order: one round trip.
+    let (begun, locked, (leased, committed)) = join3(
+        client.batch_execute("BEGIN"),
+        client.batch_execute(sql::LEASE_LOCK),
+        join(client.query(&statement, &params), client.batch_execute("COMMIT")),
+    )
+    .await;
+    let failed = |error| checkout.failed(error);
+    begun.map_err(failed)?;
+    locked.map_err(failed)?;
+    let rows = leased.map_err(failed)?;
+    committed.map_err(failed)?;
     checkout.keep();
+    grant(&rows)
+}
+
+fn grant(rows: &[Row]) -> Result<LeaseGrant> {
     let mut counts = None;
     let mut lanes = Vec::with_capacity(rows.len());
-    for row in &rows {
+    for row in rows {
         let lane: Option<i16> = row.get(0);
         let (one, other): (i64, i64) = (row.get(1), row.get(2));
         match lane {

@@ -6,6 +6,10 @@
 //! processes that something was committed. For every other language there are the plain INSERT of
 //! [`INSERT_SQL`] and the SQL function `sendoff.send`.
 //!
+//! Rights: a sender needs USAGE on the schema `sendoff` and INSERT on `sendoff.outbox`, nothing
+//! else. A relay needs SELECT, INSERT, UPDATE and DELETE on the schema's tables and SELECT on its
+//! sequence; a migration needs to own them.
+//!
 //! All SQL stands in one module, migrations stand beside it. What does not belong here: decisions
 //! about order, retries and batches. They are the relay's.
 

@@ -128,9 +128,8 @@ fn explain(error: rusqlite::Error, operation: &'static str, path: &Path) -> Erro
     let code = code_of(&error).map_or(0, |(code, _)| code);
     // Of an error in a statement the words and the code are enough; the statement is ours.
     let source = match error {
-        rusqlite::Error::SqlInputError { error, msg, .. } => {
-            rusqlite::Error::SqliteFailure(error, Some(msg))
-        }
+        rusqlite::Error::SqlInputError { error, msg, .. } => in_words(error, Some(msg)),
+        rusqlite::Error::SqliteFailure(error, words) => in_words(error, words),
         other => other,
     };
     if code & 0xff == ffi::SQLITE_CANTOPEN
@@ -144,6 +143,12 @@ fn explain(error: rusqlite::Error, operation: &'static str, path: &Path) -> Erro
         None => told,
     };
     told.caused_by(source)
+}
+
+/// The words once, where they are those of the code itself.
+fn in_words(error: ffi::Error, words: Option<String>) -> rusqlite::Error {
+    let words = words.filter(|words| !error.to_string().contains(words));
+    rusqlite::Error::SqliteFailure(error, words)
 }
 
 fn advice(code: i32) -> Option<&'static str> {
@@ -195,7 +200,7 @@ fn cannot_open(operation: &'static str, path: &Path) -> Option<Error> {
 }
 
 /// The file is not there.
-pub(super) fn missing(operation: &'static str, path: &Path) -> Error {
+fn missing(operation: &'static str, path: &Path) -> Error {
     let missing = Error::new(ErrorKind::NotFound, operation).subject(address(path));
     let folder = path.parent().filter(|folder| !folder.exists());
     match folder {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags};
 use sendoff_core::{Error, ErrorKind, Result};
 
-use super::error::{Failure, address, is_busy, missing};
+use super::error::{Failure, address, is_busy};
 use super::options::SqliteOptions;
 use super::schema;
 
@@ -74,9 +74,7 @@ impl DatabaseFile {
             // SQLite's own attempt fails too and is explained then.
             Err(_) => false,
         };
-        if is_new && !self.options.create {
-            return Err(missing(OPENING, &self.path).into());
-        }
+        // Without the flag a file that is not there stays so, and SQLite's error is explained.
         let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         flags.set(OpenFlags::SQLITE_OPEN_CREATE, self.options.create);
         let connection = Connection::open_with_flags(&self.path, flags)?;

@@ -66,9 +66,7 @@ pub(super) fn look(session: &Session<'_>, look: &Look) -> Result<Sight, Failure>
             tx.prepare_cached(sql::HAS_BLOCKERS)?.query_row([], |row| row.get(0))?;
         if look.ready {
             sight.horizon = Some(horizon(tx)?);
-            let mut ready = tx.prepare_cached(sql::READY)?;
-            let ready = ready.query((has_blockers, lane.after))?;
-            sight.truncated = basket.take_ready(tx, ready)?;
+            sight.truncated = basket.look_ready(tx, has_blockers, lane.after)?;
         }
         if look.waiting {
             let now = Session::now(tx)?;
@@ -92,12 +90,36 @@ fn horizon(tx: &Connection) -> Result<Horizon, Failure> {
 
 impl Basket<'_> {
     /// Answers whether a bound left something out.
-    fn take_ready(&mut self, tx: &Connection, mut rows: Rows<'_>) -> Result<bool, Failure> {
+    fn look_ready(
+        &mut self,
+        tx: &Connection,
+        has_blockers: bool,
+        mut after: i64,
+    ) -> Result<bool, Failure> {
         let rows_max = self.look.rows_max.min(self.look.lane_rows_max);
-        while let Some(row) = rows.next()? {
-            if self.known.contains(&row.get(column::SEQ)?) {
-                continue;
+        // A relay that has read ahead knows most of what is there. As far as it knows any, seqs are
+        // read first, which is a tenth of the work.
+        if let Some(last) = self.known.iter().copied().max().filter(|last| *last > after) {
+            let mut seqs = tx.prepare_cached(sql::READY_SEQS)?;
+            let mut seqs = seqs.query((after, last))?;
+            while let Some(row) = seqs.next()? {
+                let seq: i64 = row.get(0)?;
+                if self.known.contains(&seq) {
+                    continue;
+                }
+                let mut ready = tx.prepare_cached(sql::READY_ONE)?;
+                let mut ready = ready.query((has_blockers, seq))?;
+                if let Some(row) = ready.next()?
+                    && !self.take(tx, row, rows_max)?
+                {
+                    return Ok(true);
+                }
             }
+            after = last;
+        }
+        let mut ready = tx.prepare_cached(sql::READY)?;
+        let mut ready = ready.query((has_blockers, after))?;
+        while let Some(row) = ready.next()? {
             if !self.take(tx, row, rows_max)? {
                 return Ok(true);
             }

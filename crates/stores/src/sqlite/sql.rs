@@ -137,6 +137,15 @@ pub(super) const READY: &str = concat!(
     " AND seq > ?2 ORDER BY seq"
 );
 
+pub(super) const READY_SEQS: &str = concat!(
+    "SELECT seq FROM sendoff_outbox INDEXED BY sendoff_outbox_ready WHERE ",
+    is_ready!(),
+    " AND seq > ?1 AND seq <= ?2 ORDER BY seq"
+);
+
+pub(super) const READY_ONE: &str =
+    concat!("SELECT ", look_columns!(), " FROM sendoff_outbox WHERE seq = ?2");
+
 /// In the order of their time, those that are not due yet too: the first of them tells when to look
 /// again.
 pub(super) const WAITING: &str = concat!(

@@ -9,7 +9,8 @@ use sendoff_core::error::Retry;
 use sendoff_core::store::{OutboxDesk, OutboxStore, Outcome};
 
 use crate::stage::{
-    Owner, PATIENCE, connect, database, eventually, message, migrated, open, published, retry,
+    Owner, PATIENCE, connect, content, database, eventually, message, migrated, open, published,
+    retry,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -173,4 +174,55 @@ async fn seqs_beyond_32_bits_are_seqs_like_others() {
     store.settle(&owner.id, &verdicts).await.unwrap();
     let stats = store.stats().await.unwrap();
     assert_eq!((stats.retrying, stats.held), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_with_strict_isolation_and_another_time_zone_is_one_like_others() {
+    let (first, url) = migrated().await;
+    let name = url.rsplit_once('/').unwrap().1;
+    connect(&url)
+        .await
+        .batch_execute(&format!(
+            "ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'; \
+             ALTER DATABASE {name} SET timezone = 'Asia/Kolkata'; \
+             ALTER DATABASE {name} SET datestyle = 'SQL, DMY'"
+        ))
+        .await
+        .unwrap();
+    drop(first);
+    let store = Arc::new(open(&url));
+    let due_at = sendoff_core::time::Timestamp::from_microsecond(1_700_000_000_123_456).unwrap();
+    let due = sendoff_core::Message::builder("test", "t").id("due").due_at(due_at).build().unwrap();
+    let mut messages: Vec<_> = (0..400).map(|n| message(&n.to_string(), &n.to_string())).collect();
+    messages.push(due);
+    store.send_all(&messages).await.unwrap();
+    let owner = Owner::of(&store).await;
+    let rows = owner.rows(&store).await;
+    assert_eq!(rows.len(), 401);
+    assert_eq!(content(rows.last().unwrap()).due_at(), Some(due_at));
+    // Serializable transactions that write side by side would conflict.
+    let settling: Vec<_> = rows
+        .chunks(50)
+        .map(|rows| {
+            let store = Arc::clone(&store);
+            let relay = owner.id.clone();
+            let verdicts: Vec<_> = rows
+                .iter()
+                .map(|row| {
+                    owner.verdict(row, if row.seq % 2 == 0 { published() } else { retry("no") })
+                })
+                .collect();
+            tokio::spawn(async move {
+                for verdict in verdicts.chunks(2) {
+                    store.settle(&relay, verdict).await?;
+                }
+                Ok::<_, sendoff_core::Error>(())
+            })
+        })
+        .collect();
+    for settling in settling {
+        settling.await.unwrap().unwrap();
+    }
+    let stats = store.stats().await.unwrap();
+    assert_eq!(stats.published + stats.retrying, 401);
 }

@@ -90,7 +90,8 @@ async fn calls_of_different_kinds_do_not_wait_for_each_other() {
     store.send_all(&[message("1", "k")]).await.unwrap();
     let owner = Owner::of(&store).await;
     let rows = owner.rows(&store).await;
-    let mut client = connect(&url).await;
+    // A transaction sees the activity as it was when it first asked, so another one watches.
+    let (mut client, watcher) = (connect(&url).await, connect(&url).await);
     let lock = client.transaction().await.unwrap();
     lock.batch_execute("SELECT * FROM sendoff.lane FOR UPDATE").await.unwrap();
     let store = Arc::new(store);
@@ -102,7 +103,7 @@ async fn calls_of_different_kinds_do_not_wait_for_each_other() {
     eventually("the settlement waits", || async {
         let waits = "SELECT count(*) FROM pg_stat_activity \
                       WHERE wait_event_type = 'Lock' AND datname = current_database()";
-        let waiting: i64 = lock.query_one(waits, &[]).await.unwrap().get(0);
+        let waiting: i64 = watcher.query_one(waits, &[]).await.unwrap().get(0);
         (waiting > 0).then_some(())
     })
     .await;
@@ -152,4 +153,49 @@ async fn calls_that_are_cancelled_leave_no_transaction_and_no_lock_behind() {
         .unwrap()
         .get(0);
     assert_eq!(halves, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_take_over_waits_for_a_settlement_that_is_under_way() {
+    let (store, url) = migrated().await;
+    store.send_all(&[message("1", "k")]).await.unwrap();
+    let owner = Owner::of(&store).await;
+    let rows = owner.rows(&store).await;
+    let (mut client, watcher) = (connect(&url).await, connect(&url).await);
+    // The lease has lapsed, and the row is locked: the settlement stops between fence and write.
+    watcher
+        .batch_execute(
+            "UPDATE sendoff.lane SET lease_until = now() - interval '1 s'; DELETE FROM sendoff.relay",
+        )
+        .await
+        .unwrap();
+    let lock = client.transaction().await.unwrap();
+    lock.batch_execute("SELECT * FROM sendoff.outbox FOR UPDATE").await.unwrap();
+    let waiting = async |least: i64| {
+        eventually("it waits for a lock", || async {
+            let waits = "SELECT count(*) FROM pg_stat_activity \
+                          WHERE wait_event_type = 'Lock' AND datname = current_database()";
+            let waiting: i64 = watcher.query_one(waits, &[]).await.unwrap().get(0);
+            (waiting >= least).then_some(())
+        })
+        .await;
+    };
+    let store = Arc::new(store);
+    let settling = {
+        let (store, relay) = (Arc::clone(&store), owner.id.clone());
+        let verdict = owner.verdict(&rows[0], retry("no"));
+        tokio::spawn(async move { store.settle(&relay, &[verdict]).await })
+    };
+    waiting(1).await;
+    let heir = {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { Owner::of(&store).await })
+    };
+    waiting(2).await;
+    assert!(!heir.is_finished(), "the lane is not taken while a verdict of it is written");
+    lock.rollback().await.unwrap();
+    assert!(settling.await.unwrap().unwrap().fenced.is_empty());
+    assert_eq!(heir.await.unwrap().lanes.len(), 64);
+    let late = owner.verdict(&rows[0], retry("too late"));
+    assert_eq!(store.settle(&owner.id, &[late]).await.unwrap().fenced, [rows[0].seq]);
 }

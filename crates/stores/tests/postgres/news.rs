@@ -125,7 +125,7 @@ async fn many_wake_ups_are_one_notification_a_millisecond() {
     while begun.elapsed() < Duration::from_millis(200) {
         waker.wake();
         called += 1;
-        if called % 64 == 0 {
+        if called.is_multiple_of(64) {
             tokio::task::yield_now().await;
         }
     }

@@ -154,7 +154,9 @@ async fn child_meets_a_read_only_file() {
         [store.send_all(&[message("b")]).await.unwrap_err(), store.lease(&lease).await.unwrap_err()]
     {
         assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error}");
-        assert!(error.to_string().contains("let this user write"), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("let this user write"), "{text}");
+        assert_eq!(text.matches("readonly database").count(), 1, "said once: {text}");
     }
 }
 

@@ -53,6 +53,19 @@ async fn what_came_while_nobody_waited_is_told_to_the_next_who_waits() {
 }
 
 #[tokio::test]
+async fn news_for_somebody_who_stopped_waiting_is_told_to_the_next() {
+    let shop = settled_shop().await;
+    {
+        let mut news = std::pin::pin!(shop.store.news());
+        assert!(tokio::time::timeout(QUIET, news.as_mut()).await.is_err());
+        shop.send(&[message("a")]).await;
+        // Long enough for it to be told to the future, which is dropped before it hears.
+        std::thread::sleep(QUIET);
+    }
+    assert!(is_told(&shop.store).await);
+}
+
+#[tokio::test]
 async fn everybody_who_waits_is_told() {
     let shop = settled_shop().await;
     let (one, other) = (shop.store.news(), shop.store.news());
@@ -102,8 +115,9 @@ async fn a_requeue_by_another_process_is_news() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_exchanged_is_news() {
+async fn a_file_that_was_exchanged_is_news_and_is_used() {
     let shop = settled_shop().await;
+    assert!(shop.rows().await.is_empty());
     let other = Shop::open().await;
     other.send(&[message("x")]).await;
     drop(other.store);
@@ -118,4 +132,6 @@ async fn a_file_that_was_exchanged_is_news() {
     std::fs::rename(&other.path, &shop.path).unwrap();
     tokio::time::timeout(PATIENCE, shop.store.news()).await.unwrap().unwrap();
     assert_eq!(shop.rows().await.len(), 1);
+    shop.send(&[message("y")]).await;
+    assert_eq!(super::shop::ids(&shop.rows().await), ["x", "y"]);
 }

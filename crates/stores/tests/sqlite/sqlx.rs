@@ -1,10 +1,12 @@
 //! Sends from sqlx transactions.
 
+use std::time::Duration;
+
 use sendoff_core::{Outbox, Wake};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{Acquire, SqlitePool};
 
-use super::shop::{Shop, ids, message};
+use super::shop::{Shop, content, ids, message};
 
 async fn pool(shop: &Shop) -> SqlitePool {
     SqlitePoolOptions::new()
@@ -65,6 +67,32 @@ async fn a_large_and_an_empty_body_and_a_nul_survive_sqlx() {
     }
     transaction.commit().await.unwrap();
     let bodies: Vec<usize> =
-        shop.rows().await.iter().map(|row| super::shop::content(row).body().len()).collect();
+        shop.rows().await.iter().map(|row| content(row).body().len()).collect();
     assert_eq!(bodies, [1 << 20, 0, 3]);
+}
+
+#[tokio::test]
+async fn a_batch_whose_future_is_dropped_is_not_sent_in_part() {
+    let shop = Shop::open().await;
+    let pool = pool(&shop).await;
+    let outbox = Outbox::new("shop");
+    let mut dropped = 0;
+    for round in 0..20_u64 {
+        let batch: Vec<_> = (0..200).map(|n| message(&format!("{round}-{n}"))).collect();
+        let mut transaction = pool.begin().await.unwrap();
+        let send = outbox.send_all(&mut transaction, &batch);
+        let whole = tokio::time::timeout(Duration::from_micros(300 * (round + 1)), send).await;
+        let marker = message(&format!("marker-{round}"));
+        outbox.send(&mut transaction, &marker).await.unwrap();
+        transaction.commit().await.unwrap();
+        let sent = ids(&shop.rows().await)
+            .iter()
+            .filter(|id| id.starts_with(&format!("{round}-")))
+            .count();
+        assert_eq!(sent, if whole.is_ok() { 200 } else { 0 });
+        dropped += u32::from(whole.is_err());
+    }
+    assert!(dropped > 0, "some were dropped half way");
+    let markers = shop.rows().await.iter().filter(|row| content(row).id().starts_with("m")).count();
+    assert_eq!(markers, 20);
 }

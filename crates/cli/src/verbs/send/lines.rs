@@ -15,7 +15,7 @@ use crate::output::{Form, grouped};
 use crate::store::Store;
 
 /// A transaction ends at this many bytes of messages, however few they are.
-const BATCH_BYTES_MAX: usize = 64 << 20;
+const BATCH_BYTES_MAX: usize = 16 << 20;
 
 /// Sends every line, and says how many were committed, also where it fails half way.
 pub(super) async fn send(

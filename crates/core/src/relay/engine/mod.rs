@@ -16,7 +16,6 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -52,7 +51,7 @@ pub(super) struct Engine {
     window: Window,
     breaker: Breaker,
     verdicts: VecDeque<judge::Judged>,
-    publishes: FuturesUnordered<BoxFuture<'static, publish::Ended>>,
+    begun: Vec<publish::Begun>,
     tasks: JoinSet<Event>,
     looks: look::Looks,
     joins: HashMap<i64, look::Join>,
@@ -72,18 +71,26 @@ pub(super) async fn run(parts: Parts, stop: impl Future<Output = ()> + Send) -> 
     let listener = Listener::spawn(&parts);
     let mut engine = Engine::new(parts);
     let mut stop = pin!(stop.fuse());
+    let mut publishes = FuturesUnordered::new();
     loop {
         let now = Instant::now();
         engine.begin_what_can_begin(now);
         if engine.has_stopped(now) {
             break;
         }
+        publishes.extend(engine.begun.drain(..).map(publish::Begun::publish));
         let wait_until = engine.next_deadline(now);
         tokio::select! {
             biased;
             () = &mut stop, if engine.stop_by.is_none() => engine.stop(),
             Some(ended) = engine.tasks.join_next() => engine.on_task(ended),
-            Some(ended) = engine.publishes.next() => engine.on_publishes(ended),
+            Some(ended) = publishes.next() => {
+                engine.on_published(ended);
+                for _ in 0..RESULTS_AT_ONCE {
+                    let Some(ended) = publishes.next().now_or_never().flatten() else { break };
+                    engine.on_published(ended);
+                }
+            }
             () = wake.woken(), if engine.stop_by.is_none() => engine.looks.want(),
             () = tokio::time::sleep_until(wait_until) => {}
         }
@@ -141,7 +148,7 @@ impl Engine {
             window: Window::default(),
             breaker: Breaker::default(),
             verdicts: VecDeque::new(),
-            publishes: FuturesUnordered::new(),
+            begun: Vec::new(),
             tasks: JoinSet::new(),
             stop_by: None,
         }
@@ -196,7 +203,6 @@ impl Engine {
                 .detail(format!("the call ended without an answer: {error}")),
         );
         self.tasks = JoinSet::new();
-        self.publishes = FuturesUnordered::new();
         self.window = Window::default();
         self.lanes = Lanes::default();
         self.verdicts = VecDeque::new();
@@ -204,19 +210,7 @@ impl Engine {
         self.joins = HashMap::new();
         self.settles = settle::Settles::new(now);
         self.leases = lease::Leases::new(now + STORE_WAITS.first);
-        self.publishing = publish::Publishing::default();
-    }
-
-    fn on_publishes(&mut self, first: publish::Ended) {
-        let mut next = Some(first);
-        for _ in 0..RESULTS_AT_ONCE {
-            let Some(ended) = next else { break };
-            self.on_published(ended);
-            next = self.publishes.next().now_or_never().flatten();
-        }
-        if let Some(ended) = next {
-            self.on_published(ended);
-        }
+        self.publishing = self.publishing.next_round();
     }
 
     fn stop(&mut self) {
@@ -229,7 +223,7 @@ impl Engine {
             return false;
         };
         let in_order =
-            self.publishes.is_empty() && self.verdicts.is_empty() && !self.settles.running;
+            self.window.in_flight() == 0 && self.verdicts.is_empty() && !self.settles.running;
         in_order || now >= stop_by
     }
 

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{Engine, Event};
 use crate::message::Message;
-use crate::publisher::{PublishClass, PublishError};
+use crate::publisher::{PublishClass, PublishError, Publisher};
 use crate::relay::breaker::Allows;
 use crate::relay::report::Report;
 
@@ -18,13 +18,49 @@ const ALONE_LOSSES_MAX: u32 = 3;
 pub(super) struct Publishing {
     /// The publisher is discarding its connection.
     pub(super) resetting: bool,
+    /// Goes up when the relay begins anew with what the store says: results of publishes that
+    /// began before mean nothing to it.
+    round: u64,
     /// How many publishes the target has confirmed.
     confirmed: u64,
+}
+
+impl Publishing {
+    pub(super) fn next_round(&self) -> Self {
+        Self { round: self.round + 1, ..Self::default() }
+    }
+}
+
+/// A publish that was decided on. The loop polls it: a future without a box of its own, since there
+/// is one for every message.
+pub(super) struct Begun {
+    publisher: Arc<dyn Publisher>,
+    seq: i64,
+    message: Arc<Message>,
+    timeout: Duration,
+    round: u64,
+    confirmed_before: u64,
+}
+
+impl Begun {
+    pub(super) async fn publish(self) -> Ended {
+        let Self { publisher, seq, message, timeout, round, confirmed_before } = self;
+        let result = match tokio::time::timeout(timeout, publisher.publish(&message)).await {
+            Ok(result) => result,
+            Err(_) => Err(PublishError::new(
+                PublishClass::TimedOut,
+                format!("no answer within {timeout:?}; whether it arrived is unknown"),
+            )),
+        };
+        Ended { seq, round, confirmed_before, result }
+    }
 }
 
 /// A publish that has ended.
 pub(super) struct Ended {
     seq: i64,
+    /// The round of the relay in which it began.
+    round: u64,
     /// How many had been confirmed when it began.
     confirmed_before: u64,
     result: Result<(), PublishError>,
@@ -56,19 +92,15 @@ impl Engine {
     }
 
     fn begin_publish(&mut self, seq: i64, message: Arc<Message>, timeout: Duration) {
-        let publisher = Arc::clone(&self.parts.publisher);
-        let confirmed_before = self.publishing.confirmed;
         self.parts.progress.begun(1);
-        self.publishes.push(Box::pin(async move {
-            let result = match tokio::time::timeout(timeout, publisher.publish(&message)).await {
-                Ok(result) => result,
-                Err(_) => Err(PublishError::new(
-                    PublishClass::TimedOut,
-                    format!("no answer within {timeout:?}; whether it arrived is unknown"),
-                )),
-            };
-            Ended { seq, confirmed_before, result }
-        }));
+        self.begun.push(Begun {
+            publisher: Arc::clone(&self.parts.publisher),
+            seq,
+            message,
+            timeout,
+            round: self.publishing.round,
+            confirmed_before: self.publishing.confirmed,
+        });
     }
 
     /// When a wait for the target ends, where there is something to publish.
@@ -80,7 +112,10 @@ impl Engine {
     }
 
     pub(super) fn on_published(&mut self, ended: Ended) {
-        let Ended { seq, confirmed_before, result } = ended;
+        let Ended { seq, round, confirmed_before, result } = ended;
+        if round != self.publishing.round {
+            return;
+        }
         let Some(entry) = self.window.get(seq) else {
             return;
         };

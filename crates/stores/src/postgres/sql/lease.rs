@@ -1,14 +1,17 @@
 //! Leases and sweeps.
 
+/// Leases run one after the other, so that each sees what the others got, and no two of them wait
+/// for each other's lanes.
+pub(in crate::postgres) const LEASE_LOCK: &str =
+    "SELECT pg_advisory_xact_lock(7236834120711234150)";
+
 /// Heartbeat, renew, give back and take. $1 the relay, $2 the lease in microseconds, $3 to $5 lanes,
 /// epochs and floors to keep, $6 to $8 to give back, $9 whether to take, $10 whether to leave, $11
 /// host, $12 boot id, $13 pid. The first row has the number of lanes and of live relays, the others
 /// are the lanes that the relay holds now.
 ///
 /// What the relay took in a call whose answer was lost is renewed too: this answer lists it. Lanes
-/// are locked in lane order, as settlements do, so nothing waits in a circle. Relays that ask at
-/// once may both find a lane free: the lock lets one of them have it, and the other takes what is
-/// left at its next call.
+/// are locked in lane order, as settlements do, which a take-over waits for.
 pub(in crate::postgres) const LEASE: &str = "WITH beat AS ( \
         INSERT INTO sendoff.relay (id, lease_until, host, boot_id, pid) \
         SELECT $1::text, now() + $2::bigint * interval '1 microsecond', $11::text, $12::text, \

@@ -109,7 +109,7 @@ mod schema;
 mod settle;
 
 pub(super) use desk::{COUNT_STUCK, DISCARD, FIND, QUARANTINED, REQUEUE, STATS};
-pub(super) use lease::{LEASE, MEND_KEYS, SWEEP_KEYS, SWEEP_TALLY};
+pub(super) use lease::{LEASE, LEASE_LOCK, MEND_KEYS, SWEEP_KEYS, SWEEP_TALLY};
 pub(super) use look::{LAST_SEQ, LOOK_READY, LOOK_WAITING};
 pub(super) use schema::{
     MIGRATION_LOCK, SCHEMA_EXISTS, SCHEMA_MISSING, SCHEMA_RECORD, SCHEMA_VERSION,
@@ -155,13 +155,14 @@ pub(super) fn desk_session(timeout: Duration) -> String {
 /// it, and holds lanes that others want.
 const RELAY_IDLE: Duration = Duration::from_secs(2);
 
-/// The server ends what the client has given up on; whoever set stricter defaults for isolation
-/// meant his own transactions.
+/// The server ends what the client has given up on. Whoever set stricter defaults for isolation
+/// meant his own transactions; an operator of a search path's schemas must not stand in for ours.
 fn bounds(timeout: Duration, idle: Duration) -> String {
     let (millis, idle) = (timeout.as_millis(), idle.as_millis());
     format!(
         "SET statement_timeout = {millis}; SET lock_timeout = {millis}; \
          SET idle_in_transaction_session_timeout = {idle}; \
-         SET default_transaction_isolation = 'read committed'; SET client_min_messages = warning"
+         SET default_transaction_isolation = 'read committed'; \
+         SET search_path = pg_catalog, pg_temp; SET client_min_messages = warning"
     )
 }

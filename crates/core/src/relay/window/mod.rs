@@ -4,86 +4,22 @@
 //! message is in flight, in the order in which the rows were offered, and none while an earlier one
 //! has failed and its verdict is not in the store yet.
 
+mod entry;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use crate::lane::Lane;
 use crate::message::Message;
 
-/// A row in memory.
-#[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) lane: Lane,
-    pub(super) epoch: i64,
-    pub(super) key: Option<Arc<str>>,
-    pub(super) attempts: u32,
-    pub(super) blocker: bool,
-    /// It came by its time, not by its seq: it stands in no floor's way.
-    pub(super) waiting: bool,
-    pub(super) message: Option<Arc<Message>>,
-    size: usize,
-    state: State,
-    /// Its verdict holds its key.
-    holds: bool,
-    /// Publishes of it that ended with an unknown outcome.
-    pub(super) unknown: u32,
-    /// Of these, connection losses at which it was alone in flight.
-    pub(super) alone_losses: u32,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Queued,
-    InFlight,
-    /// Its verdict is on the way to the store.
-    Judged,
-    /// Its verdict is in the store. Looks up to this number may still show the row as it was.
-    Settled(u64),
-}
-
-/// A row to remember.
-#[derive(Debug)]
-pub(super) struct Offer {
-    /// The look that gave it, and how many had begun by now.
-    pub(super) look: u64,
-    pub(super) looks_begun: u64,
-    pub(super) seq: i64,
-    pub(super) lane: Lane,
-    pub(super) epoch: i64,
-    pub(super) key: Option<String>,
-    pub(super) attempts: u32,
-    pub(super) blocker: bool,
-    pub(super) waiting: bool,
-    /// `None` for a row that is judged at once (undecodable, blocked).
-    pub(super) message: Option<Message>,
-}
-
-/// What became of an offer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Offered {
-    /// Remembered.
-    Taken,
-    /// It was there already.
-    Known,
-    /// Its key has just failed: forgotten, to be read again once that is settled.
-    Refused,
-}
-
-#[derive(Debug, Default)]
-struct Key {
-    /// One of its rows is in flight or first in line.
-    active: bool,
-    /// The rows behind that one.
-    queue: VecDeque<i64>,
-    /// Rows of it that hold the others and whose verdict is on the way.
-    holding: u32,
-    /// Looks up to this number may show a later row as free and not an earlier one.
-    refuses_up_to: u64,
-}
+pub(super) use entry::{Entry, Offer, Offered};
+use entry::{Key, State};
 
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    entries: HashMap<i64, Entry>,
+    entries: FxHashMap<i64, Entry>,
     keys: HashMap<Arc<str>, Key>,
     /// May be published now, in order.
     ready: VecDeque<i64>,

@@ -1,0 +1,78 @@
+//! What the window knows of one row and of one key. The rules are the window's.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::lane::Lane;
+use crate::message::Message;
+
+/// A row in memory.
+#[derive(Debug)]
+pub(in crate::relay) struct Entry {
+    pub(in crate::relay) lane: Lane,
+    pub(in crate::relay) epoch: i64,
+    pub(in crate::relay) key: Option<Arc<str>>,
+    pub(in crate::relay) attempts: u32,
+    pub(in crate::relay) blocker: bool,
+    /// It came by its time, not by its seq: it stands in no floor's way.
+    pub(in crate::relay) waiting: bool,
+    pub(in crate::relay) message: Option<Arc<Message>>,
+    pub(super) size: usize,
+    pub(super) state: State,
+    /// Its verdict holds its key.
+    pub(super) holds: bool,
+    /// Publishes of it that ended with an unknown outcome.
+    pub(in crate::relay) unknown: u32,
+    /// Of these, connection losses at which it was alone in flight.
+    pub(in crate::relay) alone_losses: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Queued,
+    InFlight,
+    /// Its verdict is on the way to the store.
+    Judged,
+    /// Its verdict is in the store. Looks up to this number may still show the row as it was.
+    Settled(u64),
+}
+
+/// A row to remember.
+#[derive(Debug)]
+pub(in crate::relay) struct Offer {
+    /// The look that gave it, and how many had begun by now.
+    pub(in crate::relay) look: u64,
+    pub(in crate::relay) looks_begun: u64,
+    pub(in crate::relay) seq: i64,
+    pub(in crate::relay) lane: Lane,
+    pub(in crate::relay) epoch: i64,
+    pub(in crate::relay) key: Option<String>,
+    pub(in crate::relay) attempts: u32,
+    pub(in crate::relay) blocker: bool,
+    pub(in crate::relay) waiting: bool,
+    /// `None` for a row that is judged at once (undecodable, blocked).
+    pub(in crate::relay) message: Option<Message>,
+}
+
+/// What became of an offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::relay) enum Offered {
+    /// Remembered.
+    Taken,
+    /// It was there already.
+    Known,
+    /// Its key has just failed: forgotten, to be read again once that is settled.
+    Refused,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Key {
+    /// One of its rows is in flight or first in line.
+    pub(super) active: bool,
+    /// The rows behind that one.
+    pub(super) queue: VecDeque<i64>,
+    /// Rows of it that hold the others and whose verdict is on the way.
+    pub(super) holding: u32,
+    /// Looks up to this number may show a later row as free and not an earlier one.
+    pub(super) refuses_up_to: u64,
+}
