@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::memory::{Act, MemoryStore, On};
-use sendoff_core::relay::RelaySettings;
+use sendoff_core::relay::{Backoff, RelaySettings};
 use sendoff_core::store::{
     LeaseGrant, LeaseRequest, Look, OutboxDesk, OutboxStore, RelayId, Settled, Sight, Verdict,
 };
-use sendoff_core::{Error, ErrorKind, Message, Result};
+use sendoff_core::{Error, ErrorKind, Message, PublishError, Result};
 
 use crate::scene::{Scene, assert_key_order, message, quick, until};
 
@@ -19,11 +19,18 @@ pub(crate) struct Faulty {
     inner: MemoryStore,
     down: AtomicBool,
     stalled: AtomicBool,
+    /// The next settlement that lets a key go is written, and its answer is lost.
+    loses_answer: AtomicBool,
 }
 
 impl Faulty {
     pub(crate) fn new(inner: MemoryStore) -> Self {
-        Self { inner, down: AtomicBool::new(false), stalled: AtomicBool::new(false) }
+        Self {
+            inner,
+            down: AtomicBool::new(false),
+            stalled: AtomicBool::new(false),
+            loses_answer: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn down(&self, down: bool) {
@@ -63,7 +70,11 @@ impl OutboxStore for Faulty {
 
     async fn settle(&self, relay: &RelayId, verdicts: &[Verdict]) -> Result<Settled> {
         self.pass().await?;
-        self.inner.settle(relay, verdicts).await
+        let settled = self.inner.settle(relay, verdicts).await?;
+        if settled.released > 0 && self.loses_answer.swap(false, Ordering::SeqCst) {
+            return Err(Error::new(ErrorKind::Unreachable, "settling"));
+        }
+        Ok(settled)
     }
 
     async fn news(&self) -> Result<()> {
@@ -117,6 +128,31 @@ async fn what_was_confirmed_while_the_database_was_away_is_settled_once_it_is_ba
     scene.settled().await;
     assert_eq!(scene.target.tally().repeated, 0, "nothing is published again");
     assert_eq!(scene.store.stats().await.expect("stats").published, 50);
+    relay.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_was_let_go_by_a_settlement_whose_answer_was_lost_keeps_its_order() {
+    let scene = Scene::new();
+    scene.target.next(1, On::Id("1".into()), Act::Refuse(PublishError::failed("not yet")));
+    let store = std::sync::Arc::new(Faulty::new(scene.store.another()));
+    store.loses_answer.store(true, Ordering::SeqCst);
+    let target = std::sync::Arc::new(scene.target.clone());
+    // Long enough for the floor to move past the message that is held.
+    let wait = Duration::from_secs(3);
+    let settings = RelaySettings { backoff: Backoff { first: wait, max: wait }, ..quick() };
+    let relay = scene.relay_between(store.clone(), target, settings);
+    scene.send(&[message(1, Some("k")), message(2, Some("k"))]).await;
+    let mut other = 100;
+    while store.loses_answer.load(Ordering::SeqCst) {
+        scene.send(&[message(other, None)]).await;
+        other += 1;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // The settlement is written, and the relay does not know.
+    scene.send(&[message(3, Some("k"))]).await;
+    scene.delivered(3 + other - 100).await;
+    assert_key_order(&scene.target.deliveries());
     relay.stop().await;
 }
 

@@ -12,6 +12,13 @@ pub(super) struct Judged {
     pub(super) report: Option<Report>,
 }
 
+impl Judged {
+    /// Whether it lets its key's held rows go.
+    pub(super) fn releases(&self) -> bool {
+        matches!(self.verdict.outcome, Outcome::Published { releases: true })
+    }
+}
+
 impl Engine {
     pub(super) fn judge_published(&mut self, seq: i64) {
         let releases = self.window.get(seq).is_some_and(|entry| entry.blocker);

@@ -52,10 +52,7 @@ impl Engine {
             return;
         }
         let count = rows_max.min(self.verdicts.len());
-        let releasing =
-            self.verdicts.iter().take(count).any(|judged| {
-                matches!(judged.verdict.outcome, Outcome::Published { releases: true })
-            });
+        let releasing = self.verdicts.iter().take(count).any(Judged::releases);
         if releasing && self.leases.running {
             // A renewal that is under way carries the floors as they were before.
             self.settles.first_judged = Some(now);
@@ -89,6 +86,11 @@ impl Engine {
                         now + STORE_WAITS.wait_with_jitter(self.settles.failures);
                     self.store_failed(error);
                 }
+                // It may have been written all the same: what it lets go then stands below the floors
+                // that the next renewal would send, and the next owner would read from.
+                for Judged { verdict, .. } in batch.iter().filter(|judged| judged.releases()) {
+                    self.lanes.let_go_above(verdict.lane, verdict.seq, self.looks.begun);
+                }
                 // In the same order, before what was judged since.
                 for judged in batch.into_iter().rev() {
                     self.verdicts.push_front(judged);
@@ -111,7 +113,9 @@ impl Engine {
             match &verdict.outcome {
                 Outcome::Published { releases } => {
                     self.parts.progress.settled(1);
-                    if *releases && settled.released > 0 {
+                    // However many were let go now: an earlier try, whose answer was lost, may have
+                    // let them go.
+                    if *releases {
                         self.lanes.let_go_above(verdict.lane, verdict.seq, begun);
                         self.looks.want();
                         self.looks.waiting_in(now, Duration::ZERO);
