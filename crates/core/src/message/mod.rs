@@ -6,6 +6,8 @@
 mod headers;
 mod limits;
 
+use std::fmt;
+
 use bytes::Bytes;
 use uuid::Uuid;
 
@@ -30,7 +32,7 @@ use crate::time::Timestamp;
 /// assert_eq!(message.key(), Some("customer-7"));
 /// # Ok::<(), sendoff_core::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Message {
     id: String,
     source: String,
@@ -39,6 +41,18 @@ pub struct Message {
     headers: Headers,
     body: Bytes,
     due_at: Option<Timestamp>,
+}
+
+impl fmt::Debug for Message {
+    /// Names only: a body or a header's value does not belong in a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("source", &self.source)
+            .field("id", &self.id)
+            .field("topic", &self.topic)
+            .field("body_bytes", &self.body.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Message {

@@ -12,6 +12,9 @@ use crate::relay::backoff::Backoff;
 /// Waits between tries of a target that is down: short, since one try costs one publish.
 const WAITS: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(2) };
 
+/// A target that asks for a longer wait is asked again after this one.
+const ASKED_MAX: Duration = Duration::from_secs(3_600);
+
 #[derive(Debug, Default)]
 pub(super) struct Breaker(Option<Open>);
 
@@ -48,7 +51,7 @@ impl Breaker {
             Some(open) => open.failures.saturating_add(1),
             None => 1,
         };
-        let wait = asked.unwrap_or_else(|| WAITS.wait(failures, jitter));
+        let wait = asked.unwrap_or_else(|| WAITS.wait(failures, jitter)).min(ASKED_MAX);
         let news = self.0.is_none();
         self.0 = Some(Open { failures, until: now + wait });
         news

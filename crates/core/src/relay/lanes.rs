@@ -163,7 +163,11 @@ impl Lanes {
             if *after == 0 {
                 owned.fresh = false;
             }
-            if let Some(seen) = last.get(lane) {
+            // A look that rows were forgotten beside may have begun above them: the lane is read again
+            // from its floor, whatever that look saw.
+            if looked.number > owned.advance_after
+                && let Some(seen) = last.get(lane)
+            {
                 owned.position = owned.position.max(*seen);
             }
             let Some(safe) = safe else { continue };

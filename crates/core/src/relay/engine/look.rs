@@ -221,8 +221,9 @@ impl Engine {
         } = Some(number);
         look.lane_rows_max = (look.rows_max / from.len()).max(LANE_ROWS_MIN);
         let free = self.parts.settings.window_bytes.saturating_sub(self.bytes_taken());
-        // The back look leaves most of the room to the front look.
-        look.bytes_max = if slot == Slot::Back { free / 4 } else { free };
+        // Neither look takes all of the room from the other; the front one gets most.
+        let quarter = (free / 4).max(1);
+        look.bytes_max = if slot == Slot::Back { quarter } else { quarter * 3 };
         self.looks.promised += look.bytes_max;
         look.known = self.window.known(all_known);
         look.lanes =
@@ -374,8 +375,11 @@ impl Engine {
 
     /// Whether less than `1 / share` of the rows and of the bytes is taken.
     fn has_room(&self, share: usize) -> bool {
-        self.window.rows() < self.parts.settings.window_rows / share
-            && self.bytes_taken() < self.parts.settings.window_bytes / share
+        let rows_max = self.parts.settings.window_rows;
+        self.window.rows() < (rows_max / share).max(1)
+            && self.bytes_taken() < (self.parts.settings.window_bytes / share).max(1)
+            // While one look is slow, what is settled beside it has to be remembered.
+            && self.window.settled_rows() < rows_max.saturating_mul(4)
     }
 
     fn bytes_taken(&self) -> usize {

@@ -1,8 +1,10 @@
 //! Publishes: what begins, and what each result means.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::{Engine, Event};
@@ -10,6 +12,7 @@ use crate::message::Message;
 use crate::publisher::{PublishClass, PublishError, Publisher};
 use crate::relay::breaker::Allows;
 use crate::relay::report::Report;
+use crate::time::Clock;
 
 /// A message that was alone in flight at so many connection losses counts as the cause.
 const ALONE_LOSSES_MAX: u32 = 3;
@@ -38,21 +41,34 @@ pub(super) struct Begun {
     seq: i64,
     message: Arc<Message>,
     timeout: Duration,
+    /// The end of the lease, on the boot clock.
+    valid_until: Duration,
+    clock: Clock,
     round: u64,
     confirmed_before: u64,
 }
 
 impl Begun {
     pub(super) async fn publish(self) -> Ended {
-        let Self { publisher, seq, message, timeout, round, confirmed_before } = self;
-        let result = match tokio::time::timeout(timeout, publisher.publish(&message)).await {
-            Ok(result) => result,
-            Err(_) => Err(PublishError::new(
-                PublishClass::TimedOut,
-                format!("no answer within {timeout:?}; whether it arrived is unknown"),
-            )),
+        let Self { publisher, seq, message, timeout, valid_until, clock, .. } = self;
+        // Asked once more where it really begins: the process may have stood still since.
+        let left = valid_until.saturating_sub(clock.since_boot());
+        let result = if left.is_zero() {
+            None
+        } else {
+            let timeout = timeout.min(left);
+            // A publisher that panics on one message must not take the others' relay with it.
+            let publish = AssertUnwindSafe(publisher.publish(&message)).catch_unwind();
+            Some(match tokio::time::timeout(timeout, publish).await {
+                Ok(Ok(result)) => result,
+                Ok(Err(_)) => Err(PublishError::failed("the publisher panicked")),
+                Err(_) => Err(PublishError::new(
+                    PublishClass::TimedOut,
+                    format!("no answer within {timeout:?}; whether it arrived is unknown"),
+                )),
+            })
         };
-        Ended { seq, round, confirmed_before, result }
+        Ended { seq, round: self.round, confirmed_before: self.confirmed_before, result }
     }
 }
 
@@ -63,7 +79,8 @@ pub(super) struct Ended {
     round: u64,
     /// How many had been confirmed when it began.
     confirmed_before: u64,
-    result: Result<(), PublishError>,
+    /// `None` where it did not begin, since the lease had ended.
+    result: Option<Result<(), PublishError>>,
 }
 
 impl Engine {
@@ -87,17 +104,19 @@ impl Engine {
             let Some((seq, message)) = self.window.next() else {
                 return;
             };
-            self.begin_publish(seq, message, left.min(self.parts.settings.publish_timeout));
+            self.begin_publish(seq, message);
         }
     }
 
-    fn begin_publish(&mut self, seq: i64, message: Arc<Message>, timeout: Duration) {
+    fn begin_publish(&mut self, seq: i64, message: Arc<Message>) {
         self.parts.progress.begun(1);
         self.begun.push(Begun {
             publisher: Arc::clone(&self.parts.publisher),
             seq,
             message,
-            timeout,
+            timeout: self.parts.settings.publish_timeout,
+            valid_until: self.leases.valid_until,
+            clock: self.parts.clock.clone(),
             round: self.publishing.round,
             confirmed_before: self.publishing.confirmed,
         });
@@ -121,6 +140,10 @@ impl Engine {
         };
         let alone = self.window.in_flight() == 1;
         let worn_out = alone && entry.alone_losses + 1 >= ALONE_LOSSES_MAX;
+        let Some(result) = result else {
+            self.put_back(seq, false, false);
+            return;
+        };
         match result {
             Ok(()) => self.on_confirmed(seq),
             Err(error) => match error.class() {
@@ -201,8 +224,15 @@ impl Engine {
         if !self.publishing.resetting {
             self.publishing.resetting = true;
             let publisher = Arc::clone(&self.parts.publisher);
+            let timeout = self.parts.settings.publish_timeout;
             self.tasks.spawn(async move {
-                publisher.reset().await;
+                // Longer than a publish it may not take: nothing is published meanwhile.
+                if tokio::time::timeout(timeout, publisher.reset()).await.is_err() {
+                    tracing::warn!(
+                        target = publisher.address(),
+                        "discarding its connection took too long"
+                    );
+                }
                 Event::Reset
             });
         }

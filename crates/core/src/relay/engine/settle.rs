@@ -131,7 +131,11 @@ impl Engine {
                     self.lanes.forgot_of_key(verdict.lane, begun);
                 }
             }
-            self.window.settled(verdict.seq, begun);
+            if fenced || verdict.outcome == Outcome::Held {
+                self.window.dismissed(verdict.seq, begun);
+            } else {
+                self.window.settled(verdict.seq, begun);
+            }
             if let Some(report) = report.filter(|_| !fenced) {
                 self.report(&report);
             }

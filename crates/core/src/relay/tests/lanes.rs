@@ -137,3 +137,15 @@ fn another_epoch_is_another_lease() {
     let owned = lanes.get(LANE).expect("owned");
     assert!(owned.fresh && owned.epoch == 3 && owned.floor == 8);
 }
+
+#[test]
+fn a_look_beside_which_rows_were_forgotten_moves_no_position() {
+    let mut lanes = owned();
+    look(&mut lanes, see(1, 0, &[5], (9, 10, 10), 0), Some(5));
+    // Look 2 is under way, far above, when rows below become ready again.
+    lanes.let_go_above(LANE, 3, 2);
+    assert_eq!(look(&mut lanes, see(2, 5, &[20_000], (20_000, 20, 20), 100), Some(6)).1, 0);
+    // The next one begins at the floor and sees all of them.
+    let position = look(&mut lanes, see(3, 0, &[4, 5, 20_000], (20_000, 20, 20), 200), Some(4)).1;
+    assert_eq!(position, 20_000);
+}

@@ -101,6 +101,27 @@ fn what_was_unknown_twice_is_published_alone() {
     assert_eq!(window.next().map(|(seq, _)| seq), Some(2));
 }
 
+#[test]
+fn a_number_left_in_the_line_lets_no_second_message_of_a_key_go() {
+    let mut window = Window::default();
+    window.offer(offer(5, Some("k")));
+    assert!(window.forget(5).is_some(), "its lane is lost, and the line still names it");
+    window.offer(offer(7, Some("k")));
+    window.offer(offer(5, Some("k")));
+    assert_eq!(window.next().map(|(seq, _)| seq), Some(7));
+    assert!(window.next().is_none(), "5 waits behind 7 now");
+}
+
+#[test]
+fn a_verdict_that_changed_nothing_is_forgotten_at_once() {
+    let mut window = Window::default();
+    window.offer(Offer { message: None, ..offer(2, Some("k")) });
+    window.dismissed(2, 9);
+    assert!(window.known(true).is_empty(), "the next look has to find it");
+    window.looks_ended(9);
+    assert_eq!((window.rows(), window.settled_rows()), (0, 0));
+}
+
 #[derive(Debug, Clone)]
 enum Event {
     Offer { key: u8 },

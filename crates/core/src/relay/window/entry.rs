@@ -19,6 +19,8 @@ pub(in crate::relay) struct Entry {
     pub(in crate::relay) message: Option<Arc<Message>>,
     pub(super) size: usize,
     pub(super) state: State,
+    /// Which of the times that its seq was remembered this is: a queue may still name an earlier one.
+    pub(super) turn: u64,
     /// Its verdict holds its key.
     pub(super) holds: bool,
     /// Publishes of it that ended with an unknown outcome.

@@ -22,13 +22,14 @@ pub(super) struct Window {
     entries: FxHashMap<i64, Entry>,
     keys: HashMap<Arc<str>, Key>,
     /// May be published now, in order.
-    ready: VecDeque<i64>,
+    ready: VecDeque<(i64, u64)>,
     /// As `ready`, but to be published alone: their outcome was unknown twice.
-    suspects: VecDeque<i64>,
+    suspects: VecDeque<(i64, u64)>,
     /// Settled rows and keys that refuse, with the look number that has to pass.
     passing: VecDeque<(u64, i64)>,
     refusing: VecDeque<(u64, Arc<str>)>,
     queued: BTreeMap<Lane, usize>,
+    turns: u64,
     in_flight: usize,
     /// The suspect that is in flight, alone.
     alone: Option<i64>,
@@ -91,6 +92,7 @@ impl Window {
         if self.entries.contains_key(&offer.seq) {
             return Offered::Known;
         }
+        self.turns += 1;
         let key: Option<Arc<str>> = offer.key.map(Arc::from);
         let judged = offer.message.is_none();
         if let Some(key) = &key {
@@ -109,10 +111,10 @@ impl Window {
                 state.queue.push_back(offer.seq);
             } else {
                 state.active = true;
-                self.ready.push_back(offer.seq);
+                self.ready.push_back((offer.seq, self.turns));
             }
         } else if !judged {
-            self.ready.push_back(offer.seq);
+            self.ready.push_back((offer.seq, self.turns));
         }
         let size = offer.message.as_ref().map_or(0, Message::size_bytes);
         self.bytes += size;
@@ -131,6 +133,7 @@ impl Window {
                 message: offer.message.map(Arc::new),
                 size,
                 state: if judged { State::Judged } else { State::Queued },
+                turn: self.turns,
                 holds: false,
                 unknown: 0,
                 alone_losses: 0,
@@ -158,11 +161,14 @@ impl Window {
 
     fn begin_first(&mut self, suspect: bool) -> Option<(i64, Arc<Message>)> {
         let from = if suspect { &mut self.suspects } else { &mut self.ready };
-        while let Some(seq) = from.pop_front() {
+        while let Some((seq, turn)) = from.pop_front() {
             // A row that was forgotten meanwhile leaves its number behind.
             let Some(entry) = self.entries.get_mut(&seq) else {
                 continue;
             };
+            if entry.turn != turn {
+                continue;
+            }
             let (State::Queued, Some(message)) = (entry.state, &entry.message) else {
                 continue;
             };
@@ -226,9 +232,9 @@ impl Window {
             entry.alone_losses += u32::from(alone);
         }
         if entry.unknown >= UNKNOWN_TO_SUSPECT {
-            self.suspects.push_back(seq);
+            self.suspects.push_back((seq, entry.turn));
         } else {
-            self.ready.push_front(seq);
+            self.ready.push_front((seq, entry.turn));
         }
     }
 
@@ -252,6 +258,20 @@ impl Window {
         }
     }
 
+    /// As [`Window::settled`], for a verdict that may have changed nothing: the row is forgotten at
+    /// once, since the next look has to find it where it is still ready.
+    pub(super) fn dismissed(&mut self, seq: i64, looks_begun: u64) {
+        self.settled(seq, looks_begun);
+        if self.entries.remove(&seq).is_some() {
+            self.settled -= 1;
+        }
+    }
+
+    /// Settled rows that older looks may still show.
+    pub(super) fn settled_rows(&self) -> usize {
+        self.settled
+    }
+
     /// Looks up to number `ended` have all ended: what only they could still show is forgotten.
     pub(super) fn looks_ended(&mut self, ended: u64) {
         while let Some((number, seq)) = self.passing.front().copied() {
@@ -259,8 +279,10 @@ impl Window {
                 break;
             }
             self.passing.pop_front();
-            self.settled -= 1;
-            self.entries.remove(&seq);
+            if self.entries.get(&seq).is_some_and(|entry| entry.state == State::Settled(number)) {
+                self.settled -= 1;
+                self.entries.remove(&seq);
+            }
         }
         while self.refusing.front().is_some_and(|(number, _)| *number <= ended) {
             let Some((_, key)) = self.refusing.pop_front() else { break };
@@ -291,6 +313,10 @@ impl Window {
         let mut lanes: Vec<Lane> = seqs.into_iter().filter_map(|seq| self.forget(seq)).collect();
         lanes.sort_unstable();
         lanes.dedup();
+        let entries = &self.entries;
+        for queue in [&mut self.ready, &mut self.suspects] {
+            queue.retain(|(seq, turn)| entries.get(seq).is_some_and(|entry| entry.turn == *turn));
+        }
         lanes
     }
 
@@ -335,9 +361,9 @@ impl Window {
         };
         state.active = false;
         while let Some(next) = state.queue.pop_front() {
-            if self.entries.contains_key(&next) {
+            if let Some(entry) = self.entries.get(&next) {
                 state.active = true;
-                self.ready.push_back(next);
+                self.ready.push_back((next, entry.turn));
                 return;
             }
         }

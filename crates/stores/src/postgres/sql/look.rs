@@ -89,7 +89,8 @@ pub(in crate::postgres) const LOOK_WAITING: &str = concat!(
                FROM unnest($1::smallint[]) AS l (lane) \
               CROSS JOIN LATERAL ( \
                 SELECT coalesce(o.retry_at, o.due_at) AS at FROM sendoff.outbox o \
-                 WHERE o.lane = l.lane AND coalesce(o.retry_at, o.due_at) > now() AND ",
+                 WHERE o.lane = l.lane AND coalesce(o.retry_at, o.due_at) > now() \
+                   AND coalesce(o.retry_at, o.due_at) < 'infinity' AND ",
     is_waiting!("o"),
     " AND o.seq NOT IN (SELECT k FROM unnest($2::bigint[]) AS k) \
                  ORDER BY coalesce(o.retry_at, o.due_at), o.seq LIMIT 1) AS t) - now()) \
