@@ -2,7 +2,7 @@
 //!
 //! A folder has `mod.rs` (how the target is addressed and what a delivery looks like there),
 //! `address.rs` (the URL), `publisher.rs` (the [`sendoff_core::Publisher`]) and what only that
-//! broker needs. [`Target`] opens any of them by URL.
+//! broker needs. `Target` opens any of them by URL.
 //!
 //! What does not belong here: retry, order and batches of messages, which are the relay's, and
 //! consumers.
@@ -13,6 +13,8 @@ pub mod file;
 pub mod nats;
 #[cfg(feature = "nats")]
 mod percent;
+#[cfg(any(feature = "nats", feature = "file"))]
 mod target;
 
+#[cfg(any(feature = "nats", feature = "file"))]
 pub use target::Target;
