@@ -53,7 +53,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("relay.publish_timeout", "SENDOFF_RELAY_PUBLISH_TIMEOUT", Kind::Duration, Some("5s")),
     setting("relay.poll", "SENDOFF_RELAY_POLL", Kind::Duration, Some("200ms")),
     setting("relay.in_flight", "SENDOFF_RELAY_IN_FLIGHT", Kind::Count, Some("2000")),
-    setting("relay.window_rows", "SENDOFF_RELAY_WINDOW_ROWS", Kind::Count, Some("8000")),
+    setting("relay.window_rows", "SENDOFF_RELAY_WINDOW_ROWS", Kind::Count, Some("12000")),
     setting("relay.window_bytes", "SENDOFF_RELAY_WINDOW_BYTES", Kind::Bytes, Some("32MiB")),
     setting("relay.settle_rows", "SENDOFF_RELAY_SETTLE_ROWS", Kind::Count, Some("1000")),
     setting("relay.backoff_first", "SENDOFF_RELAY_BACKOFF_FIRST", Kind::Duration, Some("200ms")),

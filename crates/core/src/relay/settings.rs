@@ -17,7 +17,7 @@ pub struct RelaySettings {
     pub poll: Duration,
     /// The most publishes in flight. The publisher may ask for fewer. Default 2,000.
     pub in_flight_max: usize,
-    /// The most rows held in memory, in flight ones included. Default 8,000.
+    /// The most rows held in memory, in flight ones included. Default 12,000.
     pub window_rows: usize,
     /// The most bytes of bodies and headers held in memory; one body may be larger. Default 32 MiB.
     pub window_bytes: usize,
@@ -48,7 +48,7 @@ impl Default for RelaySettings {
             publish_timeout: Duration::from_secs(5),
             poll: Duration::from_millis(200),
             in_flight_max: 2_000,
-            window_rows: 8_000,
+            window_rows: 12_000,
             window_bytes: 32 << 20,
             settle_rows_max: 1_000,
             backoff: Backoff::default(),

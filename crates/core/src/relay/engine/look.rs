@@ -122,11 +122,11 @@ impl Engine {
     /// to end, not for a time.
     pub(super) fn looks_deadline(&self) -> Option<Instant> {
         let looks = &self.looks;
-        if !self.may_look() || !self.has_room(1) {
+        if !self.may_look() || !self.has_room(4) {
             return None;
         }
         let front = looks.next_poll.min(looks.next_waiting).max(looks.not_before);
-        let front = (looks.front.is_none() && self.has_room(2)).then_some(front);
+        let front = (looks.front.is_none() && self.has_room(3)).then_some(front);
         let back = looks.back.is_none().then_some(looks.next_full.max(looks.not_before));
         front.into_iter().chain(back).min()
     }
@@ -151,7 +151,7 @@ impl Engine {
             || now >= self.looks.next_poll
             || now >= self.looks.next_waiting
             || self.looks.capped.iter().any(uncapped);
-        if self.looks.front.is_some() || !wanted || !self.has_room(2) {
+        if self.looks.front.is_some() || !wanted || !self.has_room(3) {
             return;
         }
         let from_floor =
@@ -183,7 +183,7 @@ impl Engine {
     fn begin_back_look(&mut self, now: Instant) {
         let fresh = self.lanes.iter().any(|(_, owned)| owned.fresh && !owned.vacating);
         let full = fresh || now >= self.looks.next_full;
-        if self.looks.back.is_some() || !(full || now >= self.looks.next_back) || !self.has_room(1)
+        if self.looks.back.is_some() || !(full || now >= self.looks.next_back) || !self.has_room(4)
         {
             return;
         }
@@ -373,11 +373,14 @@ impl Engine {
         if self.lanes.len() <= 1 { window } else { (window / 8).max(LANE_ROWS_MIN) }
     }
 
-    /// Whether less than `1 / share` of the rows and of the bytes is taken.
-    fn has_room(&self, share: usize) -> bool {
+    /// Whether less than this much of the rows and of the bytes is taken. The front look begins while
+    /// a quarter is free: what is in flight or being settled counts, and must not leave the publisher
+    /// without the next rows while a look runs.
+    fn has_room(&self, quarters: usize) -> bool {
+        let part = |max: usize| (max / 4 * quarters + max % 4 * quarters / 4).max(1);
         let rows_max = self.parts.settings.window_rows;
-        self.window.rows() < (rows_max / share).max(1)
-            && self.bytes_taken() < (self.parts.settings.window_bytes / share).max(1)
+        self.window.rows() < part(rows_max)
+            && self.bytes_taken() < part(self.parts.settings.window_bytes)
             // While one look is slow, what is settled beside it has to be remembered.
             && self.window.settled_rows() < rows_max.saturating_mul(4)
     }
