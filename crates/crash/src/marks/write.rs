@@ -10,6 +10,10 @@ use sendoff::lane::Lane;
 
 use super::{Mark, Phase, now};
 
+/// A publish that begins this long after the end of its lease, in nanoseconds, is late. The process
+/// may lose the processor between its last look at the clock and the publish, but not for long.
+const GRACE: u64 = 50_000_000;
+
 /// Writes marks. Shared by the watched store and the watched publisher of one relay.
 #[derive(Debug)]
 pub struct Marks(Mutex<Inner>);
@@ -77,7 +81,7 @@ impl Marks {
         self.with(|inner| {
             let lane = inner.rows.get(&id).map(|(_, _, lane)| *lane);
             let until = lane.and_then(|lane| inner.leased.get(&lane).copied());
-            if until.is_some_and(|until| now() > until) {
+            if until.is_some_and(|until| now() > until.saturating_add(GRACE)) {
                 inner.write(Phase::Late, std::iter::once((0, id)))?;
             }
             inner.enter(Phase::Published, &[id])
