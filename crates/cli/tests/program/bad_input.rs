@@ -158,7 +158,7 @@ fn a_setting_that_is_out_of_range_is_refused_by_the_relay() {
         ("--lease", "10"),
         ("--publish-timeout", "10s"),
         ("--in-flight", "0"),
-        ("--in-flight", "9000"),
+        ("--in-flight", "13000"),
         ("--attempts-max", "often"),
         ("--max-wait", "soon"),
     ] {
