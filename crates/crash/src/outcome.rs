@@ -33,7 +33,8 @@ pub struct Outcome {
     pub fenced: u64,
     /// Of these, those that were fenced while their relay's lease lasted. Has to be 0.
     pub fenced_early: u64,
-    /// Publishes that began after their lease was over. Has to be 0.
+    /// Publishes that began after their lease was over, but for one for each time that a relay was
+    /// stopped, which may have been just before the publish. Has to be 0.
     pub published_late: u64,
     /// How often everything was drained and compared.
     pub comparisons: u64,

@@ -229,10 +229,15 @@ impl<'a> Run<'a> {
         let arrivals = self.ground.arrived()?;
         self.ledger.book(orders, &arrivals, &explained);
         self.tell_suspects(say)?;
-        for (_, log) in self.relays.logs() {
+        for (relay, log) in self.relays.logs() {
             self.outcome.fenced += log.fenced();
             self.outcome.fenced_early += log.fenced_early();
-            self.outcome.published_late += log.late();
+            // Whoever is stopped between a look at the clock and the publish cannot know: one each.
+            let frozen = self
+                .strikes
+                .iter()
+                .filter(|strike| strike.fault == Fault::FreezeRelay && strike.relay == Some(relay));
+            self.outcome.published_late += log.late().saturating_sub(frozen.count() as u64);
         }
         self.outcome.comparisons += 1;
         self.relays.forget();
