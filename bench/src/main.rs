@@ -2,7 +2,7 @@
 //!
 //! Programs, not tests: nothing here turns red for being slow. It reads from the top down:
 //!
-//! - [`measure`]: which measurements there are, and what they answer.
+//! - [`mod@measure`]: which measurements there are, and what they answer.
 //! - [`contenders`]: the product's design and the two it is compared with; [`product`]: the product
 //!   as a user runs it; [`target`]: where messages go.
 //! - [`writers`], [`schedule`], [`workload`]: who sends, when, and what.
