@@ -39,8 +39,8 @@ fn rounds_in(outcome: &Outcome, phase: Phase) -> u64 {
 
 #[test]
 fn nothing_is_lost_overtaken_or_made_up_between_postgres_and_jetstream() {
-    let outcome = outcome_of("--rounds 120 --lease-ms 600 --relays 1,2,4");
-    assert_kept(&outcome, 120);
+    let outcome = outcome_of("--rounds 150 --lease-ms 600 --relays 1,2,4");
+    assert_kept(&outcome, 150);
     for phase in Phase::COUNTED {
         let rounds = rounds_in(&outcome, phase);
         assert!(rounds > 0, "no round struck while something was {}", phase.as_str());
