@@ -4,6 +4,10 @@
 //! lane. Looks start from it, so that they never walk over what was published long ago. It may only
 //! move where a look from the floor itself has seen everything and every row it saw is remembered:
 //! a transaction that drew its seq early and commits late stands below rows that left long before.
+//!
+//! Nor does a seq count before a row at or above it was seen: that row has committed, so the database
+//! knows for good that it gave the seq out. Above it a crash may make it forget, and give the seq to
+//! another transaction (PostgreSQL does, where no commit had taken the counter to disk).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -39,6 +43,8 @@ pub(super) struct OwnedLane {
 pub(super) struct Lanes {
     owned: BTreeMap<Lane, OwnedLane>,
     horizons: VecDeque<(Duration, Horizon)>,
+    /// The highest seq of a row that was seen, in whatever lane.
+    seen: i64,
 }
 
 /// A look that moved through lanes, for [`Lanes::looked`].
@@ -154,6 +160,7 @@ impl Lanes {
         for row in &looked.sight.rows {
             let seen = last.entry(row.lane).or_insert(i64::MIN);
             *seen = (*seen).max(row.seq);
+            self.seen = self.seen.max(row.seq);
         }
         let safe = looked.sight.horizon.and_then(|horizon| self.safe_seq(looked.at, horizon));
         for (lane, after) in looked.from {
@@ -189,6 +196,7 @@ impl Lanes {
     /// The highest seq up to which a look with the horizon `now` has seen every row there will ever
     /// be, as far as earlier horizons tell. Remembers `now` for later looks.
     fn safe_seq(&mut self, at: Duration, now: Horizon) -> Option<i64> {
+        let now = Horizon { seq: now.seq.min(self.seen), ..now };
         let closed = self.horizons.iter().rposition(|(seen_at, horizon)| {
             horizon.next <= now.oldest && at.saturating_sub(*seen_at) >= MARGIN
         });

@@ -86,7 +86,7 @@ fn a_floor_waits_for_transactions_that_were_running() {
 #[test]
 fn a_seq_counts_only_a_second_after_it_was_drawn() {
     let mut lanes = owned();
-    assert_eq!(look(&mut lanes, see(1, 0, &[], (9, 10, 10), 0), None).0, 0);
+    assert_eq!(look(&mut lanes, see(1, 0, &[9], (9, 10, 10), 0), None).0, 0);
     assert_eq!(look(&mut lanes, see(2, 0, &[], (9, 10, 10), 999), None).0, 0);
     assert_eq!(look(&mut lanes, see(3, 0, &[], (9, 10, 10), 1_000), None).0, 9);
 }
@@ -101,7 +101,7 @@ fn a_look_from_the_position_moves_no_floor() {
 #[test]
 fn a_look_that_a_bound_cut_short_moves_the_floor_only_as_far_as_it_saw() {
     let mut lanes = owned();
-    look(&mut lanes, see(1, 0, &[], (100, 10, 10), 0), None);
+    look(&mut lanes, see(1, 0, &[100], (100, 10, 10), 0), None);
     let cut = See { truncated: true, ..see(2, 0, &[7], (100, 20, 20), 2_000) };
     assert_eq!(look(&mut lanes, cut, None).0, 7);
     let nothing = See { truncated: true, ..see(3, 7, &[], (100, 20, 20), 4_000) };
@@ -121,7 +121,7 @@ fn what_was_forgotten_during_a_look_keeps_the_floor_where_it_is() {
 #[test]
 fn what_is_let_go_pulls_the_floor_down() {
     let mut lanes = owned();
-    look(&mut lanes, see(1, 0, &[], (50, 10, 10), 0), None);
+    look(&mut lanes, see(1, 0, &[50], (50, 10, 10), 0), None);
     assert_eq!(look(&mut lanes, see(2, 0, &[], (50, 10, 10), 2_000), None).0, 50);
     lanes.let_go_above(LANE, 20, 2);
     let owned = lanes.get(LANE).expect("owned");
@@ -148,4 +148,15 @@ fn a_look_beside_which_rows_were_forgotten_moves_no_position() {
     // The next one begins at the floor and sees all of them.
     let position = look(&mut lanes, see(3, 0, &[4, 5, 20_000], (20_000, 20, 20), 200), Some(4)).1;
     assert_eq!(position, 20_000);
+}
+
+#[test]
+fn a_seq_above_every_row_that_was_seen_does_not_count() {
+    let mut lanes = owned();
+    // Seqs up to 70 were drawn; of the rows only 65 has committed and was seen.
+    assert_eq!(look(&mut lanes, see(1, 0, &[65], (70, 50, 60), 0), Some(65)), (0, 65));
+    // The database crashed and went back: its next seqs are 67 and so on, of new transactions. All
+    // that ran before are over, which says nothing about seqs that are given out again.
+    assert_eq!(look(&mut lanes, see(2, 0, &[], (66, 80, 81), 2_000), None), (65, 65));
+    assert_eq!(look(&mut lanes, see(3, 65, &[67], (67, 82, 83), 2_100), Some(67)), (65, 67));
 }
