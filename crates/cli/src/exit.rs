@@ -33,7 +33,8 @@ Exit codes:
   2  the command line, the configuration or the input is not acceptable
   3  relay --once: nothing due is pending, but messages stand in quarantine
   4  relay --once: gave up (stopped, or --max-wait passed) with due messages pending
-  5  the store is not there, is not migrated, or is newer than this program
+  5  the store is not there, is not migrated, is newer than this program, or was
+     migrated by another text of it
   6  the message that was asked for is not there
   7  verify: something is lost, unknown or out of order
   130, 143  a second SIGINT or SIGTERM ended the program at once";
@@ -48,7 +49,9 @@ impl Exit {
     fn of(kind: ErrorKind) -> Self {
         match kind {
             ErrorKind::Invalid | ErrorKind::TooLarge => Self::Usage,
-            ErrorKind::SchemaMissing | ErrorKind::SchemaTooNew => Self::Schema,
+            ErrorKind::SchemaMissing | ErrorKind::SchemaTooNew | ErrorKind::SchemaChanged => {
+                Self::Schema
+            }
             ErrorKind::NotFound => Self::NotFound,
             _ => Self::Failed,
         }

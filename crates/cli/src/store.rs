@@ -91,6 +91,9 @@ impl Store {
                     Error::new(ErrorKind::SchemaMissing, DOING).subject(&self.shown).detail(detail),
                 ))
             }
+            SchemaState::Changed => Err(Error::new(ErrorKind::SchemaChanged, DOING)
+                .subject(&self.shown)
+                .detail(schema.changed_words())),
             SchemaState::TooNew => Err(Error::new(ErrorKind::SchemaTooNew, DOING)
                 .subject(&self.shown)
                 .detail(format!(

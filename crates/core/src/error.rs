@@ -37,6 +37,8 @@ pub enum ErrorKind {
     SchemaMissing,
     /// The store's schema is newer than this program knows.
     SchemaTooNew,
+    /// The store was migrated with another text of a migration than this program has.
+    SchemaChanged,
     /// Another process holds what may have one holder only.
     Locked,
     /// Stored data does not decode.
@@ -75,6 +77,7 @@ impl ErrorKind {
             | Self::NotFound
             | Self::Denied
             | Self::SchemaTooNew
+            | Self::SchemaChanged
             | Self::Corrupt => Retry::Never,
         }
     }
@@ -95,6 +98,7 @@ impl ErrorKind {
             Self::Denied => "denied",
             Self::SchemaMissing => "schema_missing",
             Self::SchemaTooNew => "schema_too_new",
+            Self::SchemaChanged => "schema_changed",
             Self::Locked => "locked",
             Self::Corrupt => "corrupt",
             Self::Unexpected => "unexpected",
@@ -111,6 +115,10 @@ impl ErrorKind {
             Self::DiskFull => Some("free space where the data is kept; nothing was lost"),
             Self::SchemaMissing => Some("run `sendoff migrate` against this store"),
             Self::SchemaTooNew => Some("use a newer sendoff, this store was migrated by one"),
+            Self::SchemaChanged => Some(
+                "use a release of sendoff as it was published, the one that migrated this store or a \
+                 later one",
+            ),
             Self::Denied => Some("check the user, its password and its privileges"),
             _ => None,
         }

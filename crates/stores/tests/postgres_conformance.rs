@@ -119,8 +119,9 @@ impl Subject for Postgres {
     async fn set_schema_version(&self, version: u32) -> Result<()> {
         self.client
             .batch_execute(&format!(
-                "DELETE FROM sendoff.schema_version; \
-                 INSERT INTO sendoff.schema_version (version, checksum) VALUES ({version}, '')"
+                "DELETE FROM sendoff.schema_version WHERE version > {version}; \
+                 INSERT INTO sendoff.schema_version (version, checksum) VALUES ({version}, '') \
+                 ON CONFLICT DO NOTHING"
             ))
             .await
             .map_err(|error| failed(&error))

@@ -94,9 +94,9 @@ impl Subject for Sqlite {
     }
 
     async fn set_schema_version(&self, version: u32) -> Result<()> {
-        self.execute("DELETE FROM sendoff_schema_version", [])?;
+        self.execute("DELETE FROM sendoff_schema_version WHERE version > ?1", [version])?;
         self.execute(
-            "INSERT INTO sendoff_schema_version (version, applied_at, checksum) VALUES (?1, 0, '')",
+            "INSERT OR IGNORE INTO sendoff_schema_version (version, applied_at, checksum) VALUES (?1, 0, '')",
             [version],
         )
     }

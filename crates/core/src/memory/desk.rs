@@ -160,6 +160,7 @@ impl State {
             } else {
                 Vec::new()
             },
+            changed: Vec::new(),
         }
     }
 

@@ -12,10 +12,12 @@ use crate::time::Timestamp;
 #[async_trait]
 pub trait OutboxDesk: std::fmt::Debug + Send + Sync + 'static {
     /// Brings the schema up to the version of this program. Safe twice and from several processes
-    /// at once; a newer schema is refused and not touched.
+    /// at once; a newer schema is refused and not touched, and so is one that another text of a
+    /// migration made.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::SchemaTooNew`], and those of the database.
+    /// [`crate::ErrorKind::SchemaTooNew`], [`crate::ErrorKind::SchemaChanged`], and those of the
+    /// database.
     async fn migrate(&self) -> Result<Schema>;
 
     /// Says whether the schema is what this program needs.
@@ -101,6 +103,20 @@ pub struct Schema {
     pub state: SchemaState,
     /// What is missing, by name, where something is.
     pub missing: Vec<String>,
+    /// Versions whose migration had another text when it was applied than it has in the program.
+    pub changed: Vec<u32>,
+}
+
+impl Schema {
+    /// What [`SchemaState::Changed`] means here, in words.
+    #[must_use]
+    pub fn changed_words(&self) -> String {
+        let versions: Vec<String> = self.changed.iter().map(u32::to_string).collect();
+        format!(
+            "it was migrated with another text of migration {} than this program has",
+            versions.join(", ")
+        )
+    }
 }
 
 /// How a schema compares with what the program needs.
@@ -113,6 +129,9 @@ pub enum SchemaState {
     Missing,
     /// Newer than the program knows.
     TooNew,
+    /// Migrated with another text of a migration than the program has: neither can tell what the
+    /// other made, so `migrate` changes nothing.
+    Changed,
 }
 
 /// Counts of an outbox.

@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::look::lane_number;
-use super::pool::Pool;
+use super::pool::{Checkout, Pool};
 use super::sql;
 
 pub(super) const DOING: &str = "leasing lanes";
@@ -142,6 +142,31 @@ pub(super) async fn mend_keys(pool: &Pool, relay: &RelayId, walk: &Mutex<Walk>) 
         *walk.lock().unwrap_or_else(PoisonError::into_inner) = Walk { lane, key };
     }
     Ok(())
+}
+
+/// A sweep looks at so many pages at most: pairs that have to stay, since their messages wait, must
+/// not make it fall behind what is sent, nor last for ever.
+const SWEEP_PAGES: u32 = 20;
+
+/// Deletes at most `rows_max` pairs that are older than `horizon` microseconds, page after page: what
+/// has to stay is marked, and is not met again by the next page. Answers how many went.
+pub(super) async fn sweep_keys(
+    checkout: &mut Checkout<'_>,
+    rows_max: u32,
+    horizon: i64,
+) -> Result<u64> {
+    let rows_max = i64::from(rows_max);
+    let mut swept = 0;
+    for _ in 0..SWEEP_PAGES {
+        let page = rows_max - swept;
+        let rows = checkout.query(sql::SWEEP_KEYS, &[], &[&page, &horizon]).await?;
+        let (gone, seen): (i64, i64) = rows.first().map_or((0, 0), |row| (row.get(0), row.get(1)));
+        swept += gone;
+        if seen < page || swept >= rows_max {
+            break;
+        }
+    }
+    Ok(u64::try_from(swept).unwrap_or(0))
 }
 
 /// What a relay's row says for people: where it runs.

@@ -59,6 +59,9 @@ pub(super) async fn migrate(pool: &Pool, address: &str) -> Result<Schema> {
                 schema.version
             )))
         }
+        SchemaState::Changed => Err(Error::new(ErrorKind::SchemaChanged, MIGRATING)
+            .subject(address)
+            .detail(format!("{}; nothing was changed", schema.changed_words()))),
         SchemaState::Missing => Err(Error::new(ErrorKind::Unexpected, MIGRATING)
             .subject(address)
             .detail(format!("still missing: {}", schema.missing.join(", ")))),
@@ -89,9 +92,15 @@ async fn migrate_on(
 async fn read(client: &Client) -> std::result::Result<Schema, tokio_postgres::Error> {
     let exists: bool = client.query_one(sql::SCHEMA_EXISTS, &[]).await?.get(0);
     let mut version = 0;
+    let mut changed: Vec<u32> = Vec::new();
     if exists {
         let found: i32 = client.query_one(sql::SCHEMA_VERSION, &[]).await?.get(0);
         version = u32::try_from(found).unwrap_or(0);
+        let versions: Vec<i32> =
+            MIGRATIONS.iter().filter_map(|(version, _)| i32::try_from(*version).ok()).collect();
+        let texts: Vec<&str> = MIGRATIONS.iter().map(|(_, text)| *text).collect();
+        let rows = client.query(sql::SCHEMA_CHANGED, &[&versions, &texts]).await?;
+        changed.extend(rows.iter().filter_map(|row| u32::try_from(row.get::<_, i32>(0)).ok()));
     }
     let mut missing: Vec<String> = Vec::new();
     if version <= VERSION {
@@ -102,10 +111,12 @@ async fn read(client: &Client) -> std::result::Result<Schema, tokio_postgres::Er
     }
     let state = if version > VERSION {
         SchemaState::TooNew
+    } else if !changed.is_empty() {
+        SchemaState::Changed
     } else if version == VERSION && missing.is_empty() {
         SchemaState::Current
     } else {
         SchemaState::Missing
     };
-    Ok(Schema { version, needed: VERSION, state, missing })
+    Ok(Schema { version, needed: VERSION, state, missing, changed })
 }

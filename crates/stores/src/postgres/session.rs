@@ -129,30 +129,30 @@ impl Connector {
         Ok(session)
     }
 
-    /// Refuses a server that is too old, and for the relay a schema that is too new.
+    /// Refuses a server or a database that cannot hold an outbox, and for the relay a schema that
+    /// is not the one it needs.
     fn check(&self, usage: Use, answer: &[SimpleQueryMessage]) -> Result<()> {
         const DOING: &str = "checking the database";
-        let row = answer.iter().rev().find_map(|message| match message {
+        let mut rows = answer.iter().filter_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(row),
             _ => None,
         });
-        let number = |column: usize| {
-            row.filter(|row| column < row.len())
-                .and_then(|row| row.get(column))
-                .and_then(|text| text.parse::<u32>().ok())
-                .unwrap_or(0)
-        };
-        let server = number(0);
-        if server < 150_000 {
+        let server = rows.next();
+        let text = |column| server.and_then(|row| row.try_get(column).ok().flatten()).unwrap_or("");
+        if let Err((found, needed)) = suits(text(0), text(1)) {
             return Err(Error::new(ErrorKind::Invalid, DOING)
                 .subject(self.address.as_str())
-                .detail(format!("it is PostgreSQL {}", server / 10_000))
-                .advice("PostgreSQL 15 or later is needed"));
+                .detail(found)
+                .advice(needed));
         }
         if !matches!(usage, Use::Relay | Use::Walk) {
             return Ok(());
         }
-        let version = number(1);
+        let version = rows
+            .next()
+            .and_then(|row| row.try_get(0).ok().flatten())
+            .and_then(|text| text.parse::<u32>().ok())
+            .unwrap_or(0);
         if version == VERSION {
             return Ok(());
         }
@@ -162,6 +162,35 @@ impl Connector {
             .subject(self.address.as_str())
             .detail(format!("its schema has version {version}, this program needs {VERSION}")))
     }
+}
+
+/// The oldest server that has what the statements use, as `server_version_num`.
+const SERVER_MIN: u32 = 150_000;
+
+/// Whether a server of this `server_version_num` and a database of this encoding can hold an outbox;
+/// otherwise what it is, and what is needed. In a database of another encoding text does not come
+/// back as it was sent, or cannot be sent.
+fn suits(version: &str, encoding: &str) -> std::result::Result<(), (String, String)> {
+    let number: u32 = version.parse().unwrap_or(0);
+    if number < SERVER_MIN {
+        // 9.6.24 was 90624; since 10 it is 100023 for 10.23.
+        let (major, minor) = (number / 10_000, number % 10_000);
+        let found = match major {
+            0..10 => format!("{major}.{}", minor / 100),
+            _ => format!("{major}.{minor}"),
+        };
+        return Err((
+            format!("the server is PostgreSQL {found}"),
+            format!("PostgreSQL {} or later is needed", SERVER_MIN / 10_000),
+        ));
+    }
+    if encoding != "UTF8" {
+        return Err((
+            format!("the database has the encoding {encoding}, and UTF8 is needed"),
+            "create a database with ENCODING 'UTF8' TEMPLATE template0".to_owned(),
+        ));
+    }
+    Ok(())
 }
 
 /// Called for every notification.
@@ -233,5 +262,33 @@ impl Session {
         let statement = self.client.prepare_typed(text, types).await?;
         self.statements.insert(text, statement.clone());
         Ok(statement)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::suits;
+
+    #[test]
+    fn a_server_that_is_too_old_is_refused_by_the_version_found_and_the_one_needed() {
+        for (number, found) in
+            [("140021", "14.21"), ("100023", "10.23"), ("90624", "9.6"), ("149999", "14.9999")]
+        {
+            let (detail, advice) = suits(number, "UTF8").unwrap_err();
+            assert_eq!(detail, format!("the server is PostgreSQL {found}"));
+            assert_eq!(advice, "PostgreSQL 15 or later is needed");
+        }
+        for number in ["150000", "150014", "180001"] {
+            assert_eq!(suits(number, "UTF8"), Ok(()), "{number}");
+        }
+    }
+
+    #[test]
+    fn a_database_of_another_encoding_is_refused() {
+        for encoding in ["SQL_ASCII", "LATIN1", ""] {
+            let (detail, advice) = suits("150000", encoding).unwrap_err();
+            assert!(detail.contains(encoding), "{detail}");
+            assert!(advice.contains("UTF8"), "{advice}");
+        }
     }
 }

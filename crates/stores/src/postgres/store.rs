@@ -114,11 +114,9 @@ impl OutboxStore for PostgresStore {
         let swept = async {
             let mut checkout = self.leases.checkout(DOING).await?;
             checkout.query(sql::SWEEP_TALLY, &[], &[]).await?;
-            let rows =
-                checkout.query(sql::SWEEP_KEYS, &[], &[&i64::from(rows_max), &horizon]).await?;
+            let swept = lease::sweep_keys(&mut checkout, rows_max, horizon).await?;
             checkout.keep();
-            let gone: i64 = rows.first().map_or(0, |row| row.get(0));
-            Ok(u64::try_from(gone).unwrap_or(0))
+            Ok(swept)
         };
         self.leases.bounded(DOING, swept).await
     }

@@ -2,6 +2,8 @@
 //!
 //! What does not belong here: the text of the migrations. See `migrations/`.
 
+use std::collections::HashMap;
+
 use rusqlite::{Connection, OptionalExtension};
 use sendoff_core::store::{Schema, SchemaState};
 use sendoff_core::{Error, ErrorKind};
@@ -20,10 +22,10 @@ pub(super) fn schema(connection: &Connection) -> Result<Schema, Failure> {
     let mut there = connection.prepare(sql::OBJECTS)?;
     let there =
         there.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
-    let version = if there.iter().any(|name| name == "sendoff_schema_version") {
-        version(connection)?
+    let (version, changed) = if there.iter().any(|name| name == "sendoff_schema_version") {
+        (version(connection)?, changed(connection)?)
     } else {
-        0
+        (0, Vec::new())
     };
     let missing: Vec<String> = sql::OBJECTS_NEEDED
         .iter()
@@ -32,23 +34,24 @@ pub(super) fn schema(connection: &Connection) -> Result<Schema, Failure> {
         .collect();
     let state = if version > NEEDED {
         SchemaState::TooNew
+    } else if !changed.is_empty() {
+        SchemaState::Changed
     } else if version < NEEDED || !missing.is_empty() {
         SchemaState::Missing
     } else {
         SchemaState::Current
     };
-    Ok(Schema { version, needed: NEEDED, state, missing })
+    Ok(Schema { version, needed: NEEDED, state, missing, changed })
 }
 
 /// Brings the schema up. The check and the change are one transaction that holds the write lock, so
 /// several processes at once do it one after the other, and all but the first find it done.
 pub(super) fn migrate(session: &Session<'_>) -> Result<Schema, Failure> {
-    let before = session.snapshot(schema)?;
-    refuse_newer(before.version, session.file, "migrating the schema")?;
+    refuse(&session.snapshot(schema)?, session.file)?;
     session.file.ensure_wal(session.connection)?;
     session.transaction(|tx| {
         let found = schema(tx)?;
-        refuse_newer(found.version, session.file, "migrating the schema")?;
+        refuse(&found, session.file)?;
         if found.state == SchemaState::Current {
             return Ok(found);
         }
@@ -77,6 +80,19 @@ pub(super) fn need(connection: &Connection, file: &DatabaseFile) -> Result<(), F
     Ok(())
 }
 
+/// Refuses to migrate what this program did not make and would not understand.
+fn refuse(found: &Schema, file: &DatabaseFile) -> Result<(), Failure> {
+    const OPERATION: &str = "migrating the schema";
+    refuse_newer(found.version, file, OPERATION)?;
+    if found.state == SchemaState::Changed {
+        return Err(Error::new(ErrorKind::SchemaChanged, OPERATION)
+            .subject(file.address.clone())
+            .detail(format!("{}; nothing was changed", found.changed_words()))
+            .into());
+    }
+    Ok(())
+}
+
 fn refuse_newer(version: u32, file: &DatabaseFile, operation: &'static str) -> Result<(), Failure> {
     if version > NEEDED {
         return Err(Error::new(ErrorKind::SchemaTooNew, operation)
@@ -91,6 +107,19 @@ fn version(connection: &Connection) -> Result<u32, Failure> {
     let version: Option<i64> =
         connection.prepare_cached(sql::VERSION)?.query_row([], |row| row.get(0)).optional()?;
     Ok(u32::try_from(version.unwrap_or(0)).unwrap_or(u32::MAX))
+}
+
+/// Versions that were applied with another text than this program has for them.
+fn changed(connection: &Connection) -> Result<Vec<u32>, Failure> {
+    let mut versions = connection.prepare(sql::VERSIONS)?;
+    let applied = versions
+        .query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?
+        .collect::<Result<HashMap<_, _>, _>>()?;
+    let ours = (1_u32..).zip(sql::MIGRATIONS);
+    let changed = ours.filter(|(version, text)| {
+        applied.get(&i64::from(*version)).is_some_and(|found| *found != checksum(text))
+    });
+    Ok(changed.map(|(version, _)| version).collect())
 }
 
 /// The row that a migration wrote is not there.

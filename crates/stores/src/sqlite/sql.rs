@@ -95,6 +95,10 @@ pub(super) const VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS sendoff_schem
 
 pub(super) const VERSION: &str = "SELECT coalesce(max(version), 0) FROM sendoff_schema_version";
 
+/// Every version with the checksum of the text that made it.
+pub(super) const VERSIONS: &str =
+    "SELECT version, checksum FROM sendoff_schema_version ORDER BY version";
+
 pub(super) const VERSION_WRITE: &str = concat!(
     "INSERT OR IGNORE INTO sendoff_schema_version (version, applied_at, checksum) VALUES (?1, ",
     now!(),

@@ -4,6 +4,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test panics where it fails")]
 
 mod faults;
+mod full_disk;
 mod held;
 mod line;
 mod news;
@@ -12,3 +13,4 @@ mod send;
 #[cfg(feature = "sqlx-0_9-postgres")]
 mod send_sqlx;
 mod stage;
+mod sweep;

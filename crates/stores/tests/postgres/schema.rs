@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use sendoff_core::ErrorKind;
+use sendoff_core::error::Retry;
 use sendoff_core::store::{OutboxDesk, SchemaState};
 
 use crate::stage::{Owner, connect, database, message, migrated, open};
@@ -56,6 +57,68 @@ async fn what_is_missing_is_named_and_mended_by_a_migration() {
     let duplicate = store.send_all(&[message("1", "k")]).await.unwrap_err();
     assert_eq!(duplicate.kind(), ErrorKind::Duplicate, "nothing was lost");
     assert_eq!(Owner::of(&store).await.rows(&store).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_schema_that_another_text_of_a_migration_made_is_refused_and_not_touched() {
+    let (store, url) = migrated().await;
+    let client = connect(&url).await;
+    client
+        .batch_execute(
+            "UPDATE sendoff.schema_version SET checksum = md5('another text'); \
+             DROP INDEX sendoff.outbox_held",
+        )
+        .await
+        .unwrap();
+    let schema = store.schema().await.unwrap();
+    assert_eq!((schema.state, &schema.changed), (SchemaState::Changed, &vec![1]));
+    let error = store.migrate().await.unwrap_err();
+    assert_eq!((error.kind(), error.retry()), (ErrorKind::SchemaChanged, Retry::Never), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("migration 1") && text.contains("nothing was changed"), "{text}");
+    assert_eq!(store.schema().await.unwrap(), schema, "it is still as it was");
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_utf8_is_refused_by_every_call() {
+    let url = database().await;
+    let client = connect(&url).await;
+    let (server, name) = url.rsplit_once('/').unwrap();
+    for encoding in ["SQL_ASCII", "LATIN1"] {
+        let odd = format!("{name}_{}", encoding.to_lowercase());
+        client
+            .batch_execute(&format!(
+                "CREATE DATABASE {odd} ENCODING '{encoding}' \
+                 LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+            ))
+            .await
+            .unwrap();
+        let odd_url = format!("{server}/{odd}");
+        let store = open(&odd_url);
+        for error in [
+            store.migrate().await.unwrap_err(),
+            store.schema().await.unwrap_err(),
+            store.send_all(&[message("1", "k")]).await.unwrap_err(),
+        ] {
+            assert_eq!(
+                (error.kind(), error.retry()),
+                (ErrorKind::Invalid, Retry::Never),
+                "{error}"
+            );
+            let text = error.to_string();
+            assert!(text.contains(&format!("encoding {encoding}")), "{text}");
+            assert!(text.contains("ENCODING 'UTF8'") && text.contains(&odd), "{text}");
+        }
+        let there: bool = connect(&odd_url)
+            .await
+            .query_one("SELECT to_regnamespace('sendoff') IS NOT NULL", &[])
+            .await
+            .unwrap()
+            .get(0);
+        assert!(!there, "nothing was made");
+        drop(store);
+        client.batch_execute(&format!("DROP DATABASE {odd} WITH (FORCE)")).await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use sendoff_core::outbox::Transaction;
-use sendoff_core::store::OutboxDesk;
+use sendoff_core::store::{OutboxDesk, OutboxStore, Place};
+use sendoff_core::time::Timestamp;
 use sendoff_core::{ErrorKind, Message, Outbox};
 use sendoff_stores::postgres::{INSERT_SQL, error_kind};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_postgres::NoTls;
 
-use crate::stage::{Owner, connect, content, message, migrated};
+use crate::stage::{Owner, connect, content, message, migrated, published};
 
 #[tokio::test]
 async fn a_plain_insert_with_the_documented_text_is_a_message() {
@@ -82,6 +83,37 @@ async fn the_sql_function_sends_in_the_callers_transaction_whatever_the_search_p
         .unwrap();
     assert_eq!(*sent, expected);
     assert_eq!(store.stats().await.unwrap().pending, 2);
+}
+
+#[tokio::test]
+async fn a_due_time_of_infinity_never_comes_and_one_of_minus_infinity_has_come() {
+    let (store, url) = migrated().await;
+    connect(&url)
+        .await
+        .batch_execute(
+            "SELECT sendoff.send('t', 'k', 'never', id => 'never', due_at => 'infinity'); \
+             SELECT sendoff.send('t', 'k', 'now', id => 'now', due_at => '-infinity'); \
+             SELECT sendoff.send('t', 'k', 'next', id => 'next')",
+        )
+        .await
+        .unwrap();
+    let owner = Owner::of(&store).await;
+    let sight = store.look(&owner.look()).await.unwrap();
+    let mut ids: Vec<&str> = sight.rows.iter().map(|row| content(row).id()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, ["next", "now"]);
+    let due = sight.rows.iter().map(content).find(|message| message.id() == "now").unwrap();
+    assert_eq!(due.due_at(), Some(Timestamp::MIN));
+    let verdicts: Vec<_> = sight.rows.iter().map(|row| owner.verdict(row, published())).collect();
+    store.settle(&owner.id, &verdicts).await.unwrap();
+    // The one that never falls due stands in nobody's way: it is counted, shown and waited for.
+    let sight = store.look(&owner.look()).await.unwrap();
+    assert!(sight.rows.is_empty() && !sight.truncated);
+    assert!(sight.next_due_in.is_none_or(|wait| wait.as_secs() > 86_400), "{sight:?}");
+    let stats = store.stats().await.unwrap();
+    assert_eq!((stats.pending, stats.due, stats.published), (1, 0, 2));
+    let found = store.find("never", None).await.unwrap();
+    assert_eq!((found[0].place, found[0].due_at), (Place::DueLater, Some(Timestamp::MAX)));
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use rusqlite::ffi;
+use sendoff_core::error::Retry;
 use sendoff_core::store::{Ask, OutboxDesk, OutboxStore, RelayId, SchemaState};
 use sendoff_core::{Error, ErrorKind, Outbox};
 use sendoff_stores::sqlite::{SqliteOptions, SqliteStore, Synchronous, kind_of};
@@ -221,6 +222,24 @@ async fn a_newer_schema_is_refused_and_not_touched() {
     }
     let schema = shop.store.schema().await.unwrap();
     assert_eq!(schema.missing, ["sendoff_outbox_held"], "it is still as it was");
+}
+
+#[tokio::test]
+async fn a_schema_that_another_text_of_a_migration_made_is_refused_and_not_touched() {
+    let shop = Shop::open().await;
+    shop.connection()
+        .execute_batch(
+            "UPDATE sendoff_schema_version SET checksum = 'of another text';
+             DROP INDEX sendoff_outbox_held;",
+        )
+        .unwrap();
+    let schema = shop.store.schema().await.unwrap();
+    assert_eq!((schema.state, &schema.changed), (SchemaState::Changed, &vec![1]));
+    let error = shop.store.migrate().await.unwrap_err();
+    assert_eq!((error.kind(), error.retry()), (ErrorKind::SchemaChanged, Retry::Never), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("migration 1") && text.contains("nothing was changed"), "{text}");
+    assert_eq!(shop.store.schema().await.unwrap(), schema, "it is still as it was");
 }
 
 #[tokio::test]

@@ -91,7 +91,8 @@ pub(in crate::postgres) const MEND_KEYS: &str = concat!(
        LEFT JOIN (SELECT lane, key FROM seen ORDER BY lane DESC, key DESC LIMIT 1) AS s ON true",
 );
 
-/// Deletes pairs whose horizon has passed. $1 at most so many, $2 the horizon in microseconds.
+/// Deletes pairs whose horizon has passed. $1 how many are looked at, $2 the horizon in microseconds.
+/// Gives how many went, and how many were looked at.
 ///
 /// A pair whose message is still there is marked and looked at again after another horizon.
 pub(in crate::postgres) const SWEEP_KEYS: &str = "WITH old AS MATERIALIZED ( \
@@ -107,7 +108,7 @@ pub(in crate::postgres) const SWEEP_KEYS: &str = "WITH old AS MATERIALIZED ( \
         DELETE FROM sendoff.message_key \
          WHERE ctid = ANY (ARRAY(SELECT ctid FROM old WHERE NOT stays)) RETURNING 1 \
      ) \
-     SELECT count(*) FROM gone";
+     SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM old)";
 
 /// Folds the tally into the total, and forgets relays that are long gone.
 pub(in crate::postgres) const SWEEP_TALLY: &str = "WITH folded AS ( \

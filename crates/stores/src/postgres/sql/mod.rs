@@ -112,7 +112,7 @@ pub(super) use desk::{COUNT_STUCK, DISCARD, FIND, QUARANTINED, REQUEUE, STATS};
 pub(super) use lease::{LEASE, LEASE_LOCK, MEND_KEYS, SWEEP_KEYS, SWEEP_TALLY};
 pub(super) use look::{LAST_SEQ, LOOK_READY, LOOK_WAITING};
 pub(super) use schema::{
-    MIGRATION_LOCK, SCHEMA_EXISTS, SCHEMA_MISSING, SCHEMA_RECORD, SCHEMA_VERSION,
+    MIGRATION_LOCK, SCHEMA_CHANGED, SCHEMA_EXISTS, SCHEMA_MISSING, SCHEMA_RECORD, SCHEMA_VERSION,
 };
 pub(super) use settle::{HOLD, HOLD_FOLLOWERS, PROMOTE, RELEASE, SETTLE, SETTLE_PUBLISHED};
 
@@ -133,23 +133,26 @@ pub(super) const LISTEN: &str = "LISTEN sendoff_outbox";
 pub(super) const NOTIFY: &str = "NOTIFY sendoff_outbox";
 pub(super) const HEARTBEAT: &str = "SELECT 1";
 
-/// Sets a relay's connection up and reads the versions.
+/// Sets a relay's connection up and reads what the database is and which schema it has.
 pub(super) fn relay_session(timeout: Duration) -> String {
     format!(
         "{}; \
          SET plan_cache_mode = force_generic_plan; SET jit = off; \
          SET max_parallel_workers_per_gather = 0; \
          SET enable_seqscan = off; SET enable_bitmapscan = off; \
-         SELECT current_setting('server_version_num'), \
-                (SELECT max(version) FROM sendoff.schema_version)",
+         {SERVER}; SELECT max(version) FROM sendoff.schema_version",
         bounds(timeout, RELAY_IDLE.min(timeout))
     )
 }
 
 /// Sets up a connection that works without our schema.
 pub(super) fn desk_session(timeout: Duration) -> String {
-    format!("{}; SELECT current_setting('server_version_num')", bounds(timeout, timeout))
+    format!("{}; {SERVER}", bounds(timeout, timeout))
 }
+
+/// What the server and the database are: one row of the version's number and the encoding.
+const SERVER: &str =
+    "SELECT current_setting('server_version_num'), current_setting('server_encoding')";
 
 /// The statements of a relay's transaction are sent at once: one that waits for its client has lost
 /// it, and holds lanes that others want.

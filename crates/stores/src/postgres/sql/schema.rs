@@ -9,6 +9,12 @@ pub(in crate::postgres) const SCHEMA_EXISTS: &str =
     "SELECT to_regclass('sendoff.schema_version') IS NOT NULL";
 pub(in crate::postgres) const SCHEMA_VERSION: &str =
     "SELECT coalesce(max(version), 0) FROM sendoff.schema_version";
+
+/// Which of the versions $1 were applied with another text than $2 has for them.
+pub(in crate::postgres) const SCHEMA_CHANGED: &str = "SELECT v.version \
+       FROM unnest($1::integer[], $2::text[]) AS m (version, text) \
+       JOIN sendoff.schema_version v USING (version) \
+      WHERE v.checksum <> md5(m.text) ORDER BY v.version";
 pub(in crate::postgres) const SCHEMA_RECORD: &str = "INSERT INTO sendoff.schema_version (version, checksum) \
      VALUES ($1::integer, md5($2::text)) \
      ON CONFLICT (version) DO UPDATE SET checksum = excluded.checksum";
