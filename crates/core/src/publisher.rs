@@ -14,6 +14,9 @@ use crate::store::clean_error;
 /// once, and never for two messages of one key at a time. A publisher does not retry: the relay
 /// owns retry. A publisher that gains by batching collects the calls that are waiting.
 ///
+/// A panic does not end the relay: in [`Publisher::check`] or [`Publisher::publish`] it is a failed
+/// attempt of that message, in [`Publisher::limits`] the target is down until they can be had.
+///
 /// ```
 /// use async_trait::async_trait;
 /// use sendoff_core::{Message, PublishError, Publisher};

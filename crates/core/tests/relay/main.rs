@@ -10,5 +10,6 @@
 mod failures;
 mod order;
 mod ownership;
+mod panics;
 mod scene;
 mod trouble;

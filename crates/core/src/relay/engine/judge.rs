@@ -19,7 +19,48 @@ impl Judged {
     }
 }
 
+/// Why a row that was read is not published.
+pub(super) enum Trouble {
+    /// It waits behind an earlier one of its key.
+    Blocked,
+    Undecodable(String),
+    Refused(Refusal, Message),
+}
+
+/// What the publisher says of a message before it is sent.
+pub(super) enum Refusal {
+    /// The target could never take it.
+    Never(QuarantineReason, String),
+    /// The publisher panicked.
+    NotNow(PublishError),
+}
+
 impl Engine {
+    /// A row that is judged without having been sent.
+    pub(super) fn judge_unpublished(&mut self, seq: i64, trouble: Trouble) {
+        let failed_before = self.window.get(seq).map_or(0, |entry| entry.attempts);
+        match trouble {
+            Trouble::Blocked => self.judge(seq, Outcome::Held, None),
+            Trouble::Undecodable(error) => {
+                self.quarantine_unpublished(seq, QuarantineReason::Undecodable, &error, None);
+            }
+            Trouble::Refused(Refusal::Never(reason, error), message) => {
+                self.quarantine_unpublished(seq, reason, &error, Some(message));
+            }
+            Trouble::Refused(Refusal::NotNow(error), message) => {
+                if self.is_worn_out(failed_before + 1) {
+                    let reason = QuarantineReason::Attempts;
+                    self.quarantine_unpublished(seq, reason, error.detail(), Some(message));
+                    return;
+                }
+                self.judge_failed(seq, failed_before + 1, error, Some(message));
+                for lane in self.window.refused(seq) {
+                    self.lanes.forgot_of_key(lane, self.looks.begun);
+                }
+            }
+        }
+    }
+
     pub(super) fn judge_published(&mut self, seq: i64) {
         let releases = self.window.get(seq).is_some_and(|entry| entry.blocker);
         self.judge(seq, Outcome::Published { releases }, None);
@@ -32,24 +73,36 @@ impl Engine {
             return;
         };
         let attempts = entry.attempts + 1;
-        if self.parts.settings.attempts_max.is_some_and(|max| attempts >= max) {
+        if self.is_worn_out(attempts) {
             self.set_aside(seq, QuarantineReason::Attempts, error.detail());
             return;
         }
-        let after = self.parts.settings.backoff.wait_with_jitter(attempts);
-        let holds = entry.key.is_some();
-        let outcome =
-            Outcome::Retry { after, error: error.detail().to_owned(), counts: true, holds };
-        let report = entry.message.as_deref().cloned().map(|message| Report::PublishFailed {
-            seq,
-            message,
-            error,
-        });
-        self.parts.progress.failed(1);
-        self.judge(seq, outcome, report);
+        let message = entry.message.as_deref().cloned();
+        self.judge_failed(seq, attempts, error, message);
         for lane in self.window.failed(seq) {
             self.lanes.forgot_of_key(lane, self.looks.begun);
         }
+    }
+
+    fn is_worn_out(&self, attempts: u32) -> bool {
+        self.parts.settings.attempts_max.is_some_and(|max| attempts >= max)
+    }
+
+    /// It is tried again after a wait that follows from the failures so far.
+    fn judge_failed(
+        &mut self,
+        seq: i64,
+        attempts: u32,
+        error: PublishError,
+        message: Option<Message>,
+    ) {
+        let after = self.parts.settings.backoff.wait_with_jitter(attempts);
+        let holds = self.window.get(seq).is_some_and(|entry| entry.key.is_some());
+        let outcome =
+            Outcome::Retry { after, error: error.detail().to_owned(), counts: true, holds };
+        let report = message.map(|message| Report::PublishFailed { seq, message, error });
+        self.parts.progress.failed(1);
+        self.judge(seq, outcome, report);
     }
 
     pub(super) fn quarantine(&mut self, seq: i64, error: &PublishError) {
@@ -64,8 +117,7 @@ impl Engine {
         }
     }
 
-    /// A row that goes to quarantine without having been sent.
-    pub(super) fn quarantine_unpublished(
+    fn quarantine_unpublished(
         &mut self,
         seq: i64,
         reason: QuarantineReason,
@@ -89,22 +141,6 @@ impl Engine {
         let report = Report::Quarantined { seq, message, reason, error: error.clone() };
         let holds = self.window.get(seq).is_some_and(|entry| entry.key.is_some());
         self.judge(seq, Outcome::Quarantined { reason, error, holds }, Some(report));
-    }
-
-    pub(super) fn hold(&mut self, seq: i64) {
-        self.judge(seq, Outcome::Held, None);
-    }
-
-    /// Why the target could never take a message, as far as that can be told before it is sent.
-    pub(super) fn refusal(&self, message: &Message) -> Option<(QuarantineReason, String)> {
-        let max = self.parts.publisher.limits().body_bytes_max;
-        let size = message.body().len();
-        if size > max {
-            let error = format!("the body has {size} bytes, the target takes {max}");
-            return Some((QuarantineReason::TooLarge, error));
-        }
-        let error = self.parts.publisher.check(message).err()?;
-        Some((QuarantineReason::Permanent, error.detail().to_owned()))
     }
 
     fn judge(&mut self, seq: i64, outcome: Outcome, report: Option<Report>) {

@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::judge::Trouble;
 use super::{Engine, Event, STORE_WAITS};
 use crate::error::Result;
 use crate::lane::Lane;
 use crate::relay::lanes::Looked;
 use crate::relay::window::{Offer, Offered};
-use crate::store::{Content, LaneLook, Look, QuarantineReason, Row, Sight};
+use crate::store::{Content, LaneLook, Look, Row, Sight};
 
 /// So far may the positions be above the floors for the front look to read from the floors.
 const FROM_FLOOR_SEQS: i64 = 8_192;
@@ -334,12 +335,10 @@ impl Engine {
         let (message, trouble) = match row.content {
             Content::Message(message) => match self.refusal(&message) {
                 None => (Some(message), None),
-                Some((reason, error)) => (None, Some(Some((reason, error, Some(message))))),
+                Some(refusal) => (None, Some(Trouble::Refused(refusal, message))),
             },
-            Content::Undecodable(error) => {
-                (None, Some(Some((QuarantineReason::Undecodable, error, None))))
-            }
-            Content::Blocked => (None, Some(None)),
+            Content::Undecodable(error) => (None, Some(Trouble::Undecodable(error))),
+            Content::Blocked => (None, Some(Trouble::Blocked)),
         };
         let offered = self.window.offer(Offer {
             look,
@@ -358,10 +357,7 @@ impl Engine {
                 self.looks.refused = true;
                 self.lanes.forgot_of_key(lane, self.looks.begun);
             }
-            (Offered::Taken, Some(Some((reason, error, message)))) => {
-                self.quarantine_unpublished(seq, reason, &error, message);
-            }
-            (Offered::Taken, Some(None)) => self.hold(seq),
+            (Offered::Taken, Some(trouble)) => self.judge_unpublished(seq, trouble),
             (Offered::Taken, None) | (Offered::Known, _) => {}
         }
     }

@@ -9,6 +9,7 @@ mod lease;
 mod look;
 mod publish;
 mod settle;
+mod users_code;
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -231,10 +232,6 @@ impl Engine {
         for lane in self.window.forget_queued(keep_unknown, of) {
             self.lanes.forgot(lane, self.looks.begun);
         }
-    }
-
-    fn report(&self, report: &Report) {
-        (self.parts.report)(report);
     }
 
     fn store_failed(&self, error: Error) {

@@ -88,11 +88,8 @@ impl Engine {
         if self.publishing.resetting || self.stop_by.is_some() {
             return;
         }
-        let target_max = self.parts.publisher.limits().in_flight_max;
-        let in_flight_max = match self.breaker.allows(now) {
-            Allows::All => self.parts.settings.in_flight_max.min(target_max).max(1),
-            Allows::One => 1,
-            Allows::NoneBefore(_) => return,
+        let Some(in_flight_max) = self.in_flight_max(now) else {
+            return;
         };
         while self.window.in_flight() < in_flight_max {
             // Before each publish: a process that was stopped for a while wakes up right here.
@@ -191,7 +188,7 @@ impl Engine {
         self.judge_published(seq);
     }
 
-    fn target_down(&mut self, asked: Option<Duration>, error: PublishError) {
+    pub(super) fn target_down(&mut self, asked: Option<Duration>, error: PublishError) {
         if self.breaker.failed(Instant::now(), asked, fastrand::f64()) {
             let target = self.parts.publisher.address().to_owned();
             self.report(&Report::TargetDown { target, error });
@@ -227,12 +224,13 @@ impl Engine {
             let timeout = self.parts.settings.publish_timeout;
             self.tasks.spawn(async move {
                 // Longer than a publish it may not take: nothing is published meanwhile.
-                if tokio::time::timeout(timeout, publisher.reset()).await.is_err() {
-                    tracing::warn!(
-                        target = publisher.address(),
-                        "discarding its connection took too long"
-                    );
-                }
+                let reset = AssertUnwindSafe(publisher.reset()).catch_unwind();
+                let trouble = match tokio::time::timeout(timeout, reset).await {
+                    Ok(Ok(())) => return Event::Reset,
+                    Ok(Err(_)) => "it panicked",
+                    Err(_) => "it took too long",
+                };
+                tracing::warn!(trouble, "discarding the target's connection failed");
                 Event::Reset
             });
         }
