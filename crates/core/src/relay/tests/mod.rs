@@ -4,4 +4,6 @@
 mod backoff;
 mod breaker;
 mod lanes;
+mod overlap;
+mod retries;
 mod window;
