@@ -96,6 +96,12 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+/// So many of a thing, whose name takes an `s` where they are not one.
+pub(crate) fn counted(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", grouped(number))
+}
+
 /// A text from outside on one line, fit for a terminal: no control characters.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
@@ -137,6 +143,13 @@ mod tests {
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1_000), "1,000");
         assert_eq!(grouped(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn one_is_one_and_the_others_are_many() {
+        assert_eq!(counted(0, "message"), "0 messages");
+        assert_eq!(counted(1, "message"), "1 message");
+        assert_eq!(counted(1_000, "message"), "1,000 messages");
     }
 
     #[test]

@@ -36,6 +36,9 @@ pub struct Outcome {
     /// Publishes that began after their lease was over, but for one for each time that a relay was
     /// stopped, which may have been just before the publish. Has to be 0.
     pub published_late: u64,
+    /// Retries and quarantines that the database took from a relay which did not own the row's lane.
+    /// Has to be 0.
+    pub foreign_verdicts: u64,
     /// How often everything was drained and compared.
     pub comparisons: u64,
     /// How long it took, in seconds.
@@ -49,7 +52,7 @@ impl Outcome {
     /// Whether everything is as promised.
     #[must_use]
     pub fn kept(&self) -> bool {
-        self.findings.kept() && self.fenced_early == 0 && self.published_late == 0
+        self.findings.kept() && self.fenced_early + self.published_late + self.foreign_verdicts == 0
     }
 }
 
@@ -118,6 +121,7 @@ impl fmt::Display for Outcome {
             ("altered", found.altered),
             ("fenced while their lease lasted", self.fenced_early),
             ("published after their lease", self.published_late),
+            ("verdicts on what another owns", self.foreign_verdicts),
         ] {
             writeln!(f, "{count:>8} {what}")?;
         }

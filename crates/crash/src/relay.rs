@@ -39,6 +39,9 @@ pub struct RelayArguments {
     /// Of so many messages one fails the first time.
     #[arg(long, default_value_t = 40)]
     pub fails_one_in: u128,
+    /// Of so many messages one fails for a second or two in each process.
+    #[arg(long, default_value_t = 400)]
+    pub stubborn_one_in: u128,
 }
 
 /// Runs a relay until SIGTERM, or until the harness is gone.
@@ -52,10 +55,14 @@ pub async fn run(arguments: RelayArguments) -> io::Result<Tally> {
     let publisher = Arc::new(WatchedPublisher::new(
         open_publisher(&arguments.to)?,
         marks,
-        Trouble { fails_one_in: arguments.fails_one_in, healed: arguments.healed },
+        Trouble {
+            fails_one_in: arguments.fails_one_in,
+            stubborn_one_in: arguments.stubborn_one_in,
+            healed: arguments.healed,
+        },
     ));
     let lease = Duration::from_millis(arguments.lease_ms);
-    let relay = Relay::builder(store, publisher)
+    let relay = Relay::builder(store, publisher.clone())
         .settings(RelaySettings {
             lease,
             publish_timeout: lease.mul_f64(0.6),
@@ -66,6 +73,7 @@ pub async fn run(arguments: RelayArguments) -> io::Result<Tally> {
         .report(|report| eprintln!("{report:?}"))
         .build()
         .map_err(|error| failed("building the relay", error))?;
+    publisher.name_relay(relay.id().as_str());
     let harness_gone = harness_gone();
     let stop = async move {
         tokio::select! {

@@ -11,7 +11,7 @@ use crate::marks::{Counts, Phase, now};
 use crate::relays::Relays;
 
 /// What a round does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
     /// `kill -9` of one relay; a new one starts at once.
@@ -27,8 +27,18 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Picks one that a run of this kind can have.
-    pub fn pick(random: &mut fastrand::Rng, store: StoreKind, target: TargetKind) -> Self {
+    /// Whether a run of this kind can have it.
+    #[must_use]
+    pub fn is_possible(self, store: StoreKind, target: TargetKind) -> bool {
+        match self {
+            Self::KillRelay | Self::FreezeRelay => true,
+            Self::CrashStore => store == StoreKind::Postgres,
+            Self::CrashBroker | Self::SilenceBroker => target == TargetKind::Nats,
+        }
+    }
+
+    /// Picks one of these, those that are cheap more often. There has to be one.
+    pub fn pick(random: &mut fastrand::Rng, of: &[Self]) -> Self {
         loop {
             let fault = match random.u32(..20) {
                 0..10 => Self::KillRelay,
@@ -37,12 +47,7 @@ impl Fault {
                 16..19 => Self::FreezeRelay,
                 _ => Self::SilenceBroker,
             };
-            let possible = match fault {
-                Self::KillRelay | Self::FreezeRelay => true,
-                Self::CrashStore => store == StoreKind::Postgres,
-                Self::CrashBroker | Self::SilenceBroker => target == TargetKind::Nats,
-            };
-            if possible {
+            if of.contains(&fault) {
                 return fault;
             }
         }
@@ -101,7 +106,11 @@ pub fn strike(
 ) -> io::Result<Strike> {
     std::thread::sleep(Duration::from_millis(random.u64(0..120)));
     let wanted = Phase::COUNTED[random.usize(..Phase::COUNTED.len())];
-    let at = wait_for(fault, wanted, relays, random)?;
+    let failing = fault == Fault::FreezeRelay && relays.live.len() > 1 && random.bool();
+    let at = match failing.then(|| wait_for_failing(relays)).transpose()?.flatten() {
+        Some(at) => at,
+        None => wait_for(fault, wanted, relays, random)?,
+    };
     match fault {
         Fault::KillRelay => kill_relay(relays, at),
         Fault::FreezeRelay => freeze_relay(relays, at, lease, random),
@@ -160,6 +169,22 @@ fn wait_for(
         }
         std::thread::sleep(Duration::from_micros(200));
     }
+}
+
+/// Waits for a live relay that has a message which failed and whose verdict is not in the store:
+/// stopped now, it will write that verdict when its lane is another's. There may be none for long.
+fn wait_for_failing(relays: &mut Relays) -> io::Result<Option<usize>> {
+    let begun = Instant::now();
+    while begun.elapsed() < 4 * WANTED_MAX {
+        for (at, relay) in relays.live.iter_mut().enumerate() {
+            relay.log.counts(u64::MAX)?;
+            if relay.log.failing() > 0 {
+                return Ok(Some(at));
+            }
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    Ok(None)
 }
 
 fn kill_relay(relays: &mut Relays, at: usize) -> io::Result<Strike> {

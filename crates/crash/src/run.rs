@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use sendoff::store::{Stats, Which};
 
 use crate::failed;
@@ -32,6 +33,9 @@ pub struct Settings {
     /// The broker. A file has one writer, so it goes with one relay.
     #[arg(long, value_enum, default_value_t = TargetKind::Nats)]
     pub to: TargetKind,
+    /// What strikes. Default: all that this database and this broker can have.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub faults: Vec<Fault>,
     /// How many relays: one stretch of rounds with each.
     #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
     pub relays: Vec<usize>,
@@ -64,6 +68,7 @@ struct Run<'a> {
     relays: Relays,
     ledger: Ledger,
     random: fastrand::Rng,
+    faults: Vec<Fault>,
     strikes: Vec<Strike>,
     began: Instant,
     outcome: Outcome,
@@ -104,6 +109,18 @@ pub fn run(settings: &Settings, program: &Path, say: impl Fn(&str)) -> io::Resul
     Ok(run.outcome)
 }
 
+/// What a run of this kind strikes with.
+fn faults(settings: &Settings) -> io::Result<Vec<Fault>> {
+    let wanted =
+        if settings.faults.is_empty() { Fault::value_variants() } else { &settings.faults };
+    let possible = |fault: &&Fault| fault.is_possible(settings.store, settings.to);
+    let faults: Vec<Fault> = wanted.iter().filter(possible).copied().collect();
+    if faults.is_empty() {
+        return Err(io::Error::other("no fault of --faults can strike this database and broker"));
+    }
+    Ok(faults)
+}
+
 /// How many rounds with how many relays, in stretches between two comparisons.
 fn stretches(settings: &Settings) -> Vec<(usize, u64)> {
     let kinds = settings.relays.len() as u64;
@@ -139,6 +156,7 @@ impl<'a> Run<'a> {
             relays,
             ledger: Ledger::default(),
             random: fastrand::Rng::with_seed(seed),
+            faults: faults(settings)?,
             strikes: Vec::new(),
             began: Instant::now(),
             outcome: Outcome {
@@ -153,6 +171,7 @@ impl<'a> Run<'a> {
                 fenced: 0,
                 fenced_early: 0,
                 published_late: 0,
+                foreign_verdicts: 0,
                 comparisons: 0,
                 seconds: 0.0,
                 findings: Default::default(),
@@ -168,7 +187,7 @@ impl<'a> Run<'a> {
         let writers = Writers::start(&books, WRITERS, self.settings.rate, self.random.u64(..))?;
         let mut counted = 0;
         while counted < rounds {
-            let fault = Fault::pick(&mut self.random, self.settings.store, self.settings.to);
+            let fault = Fault::pick(&mut self.random, &self.faults);
             let lease = Duration::from_millis(self.settings.lease_ms);
             let strike =
                 strike(fault, &mut self.ground, &mut self.relays, lease, &mut self.random)?;
@@ -239,6 +258,13 @@ impl<'a> Run<'a> {
                 .filter(|strike| strike.fault == Fault::FreezeRelay && strike.relay == Some(relay));
             self.outcome.published_late += log.late().saturating_sub(frozen.count() as u64);
         }
+        let foreign = self.ground.foreign_verdicts()?;
+        for words in
+            foreign.iter().skip(usize::try_from(self.outcome.foreign_verdicts).unwrap_or(0))
+        {
+            say(&format!("a verdict on what another owns: {words}"));
+        }
+        self.outcome.foreign_verdicts = foreign.len() as u64;
         self.outcome.comparisons += 1;
         self.relays.forget();
         self.strikes.clear();

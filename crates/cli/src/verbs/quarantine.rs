@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::arguments::{MendArguments, QuarantineVerb};
 use crate::configuration::Configuration;
 use crate::exit::{Ending, Exit, Failure};
-use crate::output::{Form, grouped, shown, table};
+use crate::output::{Form, counted, grouped, shown, table};
 use crate::store::{Store, quoted};
 
 /// Lists, shows, requeues or discards.
@@ -106,14 +106,14 @@ fn text(message: &QuarantinedMessage) -> String {
          error        {}\n\
          attempts     {}\n\
          quarantined  {}\n\
-         holds        {} later messages of its key\n\
+         holds        {} of its key\n\
          next         `sendoff quarantine requeue {id}` or `sendoff quarantine discard {id}`\n",
         grouped(message.body_bytes),
         shown(&message.reason),
         shown(&message.error),
         message.attempts,
         message.quarantined_at,
-        grouped(message.holds),
+        counted(message.holds, "later message"),
         id = quoted(&shown(&message.id)),
     ));
     text
@@ -138,9 +138,9 @@ async fn mend(store: &Store, arguments: &MendArguments, mend: Mend, form: Form) 
     form.answer(
         &json!({ "done": done, "messages": mended.messages, "released": mended.released }),
         &format!(
-            "{done} {} messages, let go {} held ones",
-            grouped(mended.messages),
-            grouped(mended.released)
+            "{done} {}, let go {}",
+            counted(mended.messages, "message"),
+            counted(mended.released, "held one")
         ),
     )?;
     Ok(Exit::Done)

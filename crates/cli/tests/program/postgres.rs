@@ -75,3 +75,20 @@ fn a_wrong_password_ends_a_relay_with_an_error_that_does_not_repeat_it() {
     assert_eq!(said.code, 1, "{said:?}");
     assert!(!said.err.contains("hidden-word"), "{said:?}");
 }
+
+#[test]
+fn send_and_relay_warn_of_commits_that_a_crash_can_lose() {
+    let durable = fresh_database().unwrap();
+    let weak = format!("{durable}?options=-csynchronous_commit%3Doff");
+    let folder = Folder::new();
+    let warnings = |url: &str, arguments: &[&str]| {
+        let said = folder.run_with(arguments, &[("SENDOFF_STORE", url)]).ok();
+        said.err.matches("synchronous_commit is off").count()
+    };
+    let send = ["send", "--topic", "t", "body"];
+    let relay = ["relay", "--once", "--to", "file:out.jsonl"];
+    assert_eq!(warnings(&durable, &["migrate"]), 0);
+    assert_eq!((warnings(&durable, &send), warnings(&durable, &relay)), (0, 0));
+    assert_eq!((warnings(&weak, &send), warnings(&weak, &relay)), (1, 1));
+    assert_eq!(warnings(&weak, &["status"]), 0);
+}

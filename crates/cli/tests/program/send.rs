@@ -95,6 +95,8 @@ fn each_line_is_a_message_in_transactions_of_the_given_size() {
 
     let none = folder.feed(&send, b"").ok().json();
     assert_eq!(none["sent"], 0);
+    let one = folder.feed(&["send", "--topic", "t", "--lines"], b"one\n").ok();
+    assert_eq!(one.out, "sent 1 message in 1 transaction\n");
 }
 
 #[test]

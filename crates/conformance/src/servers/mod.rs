@@ -2,13 +2,14 @@
 //! a temporary folder, never the machine's own ones.
 //!
 //! [`Postgres`] and [`Nats`] can be killed, restarted and paused. [`Proxy`] stands between a client
-//! and a server and breaks the line. Tests that only need a server share one: [`postgres`],
+//! and a server and breaks the line. [`Disk`] can be filled. Tests that only need a server share one: [`postgres`],
 //! [`nats`] and [`fresh_database`] use what the environment points at ([`POSTGRES_URL`],
 //! [`NATS_URL`]), and otherwise start a private one for the process.
 //!
 //! Whatever is started here stops with the process that started it, also when that is killed:
 //! `folder` has the guard. What does not belong here: anything that knows a table of Sendoff's.
 
+mod disk;
 mod folder;
 mod nats;
 mod port;
@@ -18,6 +19,7 @@ mod program;
 mod proxy;
 mod shared;
 
+pub use disk::Disk;
 pub use nats::{Nats, NatsConfig};
 pub use port::free_port;
 pub use postgres::{Postgres, PostgresConfig};

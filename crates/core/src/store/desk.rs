@@ -26,7 +26,8 @@ pub trait OutboxDesk: std::fmt::Debug + Send + Sync + 'static {
     /// Those of the database. A missing schema is not an error here.
     async fn schema(&self) -> Result<Schema>;
 
-    /// Sends messages in one transaction of their own: all or none.
+    /// Sends messages in one transaction of their own: all or none. After the commit a store that
+    /// has news for relays in other processes tells them.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Duplicate`] where a pair of source and id was sent before, and those of

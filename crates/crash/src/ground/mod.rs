@@ -5,6 +5,7 @@
 
 mod broker;
 mod store;
+mod verdicts;
 
 use std::fmt;
 use std::io;
@@ -127,6 +128,15 @@ impl Ground {
     /// Those of the broker.
     pub fn arrived(&mut self) -> io::Result<Vec<Arrival>> {
         self.runtime.block_on(self.broker.arrived())
+    }
+
+    /// Verdicts that the database took from a relay which did not own the row's lane: the database
+    /// itself keeps a list, whatever the product believes.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn foreign_verdicts(&self) -> io::Result<Vec<String>> {
+        self.runtime.block_on(self.store.foreign_verdicts())
     }
 
     /// Crashes the database server, leaves it down for `down`, and starts it again.

@@ -11,8 +11,10 @@ use sendoff::sqlite::{SqliteOptions, SqliteStore};
 use sendoff::store::OutboxDesk;
 use sendoff_conformance::servers::Postgres;
 use tokio_postgres::NoTls;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
+use super::verdicts;
 use crate::failed;
 use crate::ledger::Committed;
 use crate::order::Order;
@@ -54,7 +56,10 @@ impl Store {
         let desk = PostgresStore::new(&url, PostgresOptions::default())
             .map_err(|error| failed("opening the store", error))?;
         migrate(&desk).await?;
-        server.execute("shop", &format!("{POSTGRES_TABLES} {}", insert_keys()))?;
+        server.execute(
+            "shop",
+            &format!("{POSTGRES_TABLES} {} {}", insert_keys(), verdicts::IN_POSTGRES),
+        )?;
         Ok(Self {
             kind: Kind::Postgres { server: Box::new(server), url },
             desk: Arc::new(desk),
@@ -71,7 +76,11 @@ impl Store {
         let doing = "making the orders";
         let connection = Connection::open(&path).map_err(|error| failed(doing, error))?;
         connection
-            .execute_batch(&format!("BEGIN; {SQLITE_TABLES} {}; COMMIT", insert_keys()))
+            .execute_batch(&format!(
+                "BEGIN; {SQLITE_TABLES} {} {} COMMIT",
+                insert_keys(),
+                verdicts::IN_SQLITE
+            ))
             .map_err(|error| failed(doing, error))?;
         Ok(Self { kind: Kind::Sqlite { path }, desk: Arc::new(desk), seen: 0 })
     }
@@ -114,6 +123,26 @@ impl Store {
         Ok(committed)
     }
 
+    pub(super) async fn foreign_verdicts(&self) -> io::Result<Vec<String>> {
+        let doing = "reading whose verdicts were taken";
+        match &self.kind {
+            Kind::Postgres { url, .. } => {
+                let rows = query(url, verdicts::FOREIGN, &[]).await;
+                let rows = rows.map_err(|error| failed(doing, error))?;
+                Ok(rows.iter().map(|row| row.get(0)).collect())
+            }
+            Kind::Sqlite { path } => {
+                let words = || {
+                    let connection = Connection::open(path)?;
+                    let mut statement = connection.prepare(verdicts::FOREIGN)?;
+                    let rows = statement.query_map([], |row| row.get(0))?;
+                    rows.collect::<rusqlite::Result<Vec<String>>>()
+                };
+                words().map_err(|error| failed(doing, error))
+            }
+        }
+    }
+
     pub(super) fn crash(&mut self, hard: bool, down: Duration) -> io::Result<()> {
         let Kind::Postgres { server, .. } = &mut self.kind else {
             return Err(io::Error::other("SQLite has no server to crash"));
@@ -130,7 +159,7 @@ impl Store {
 
 fn insert_keys() -> String {
     let rows: Vec<String> = (0..KEYS).map(|key| format!("('{}')", key_name(key))).collect();
-    format!("INSERT INTO key_version (key) VALUES {}", rows.join(", "))
+    format!("INSERT INTO key_version (key) VALUES {};", rows.join(", "))
 }
 
 async fn migrate(desk: &dyn OutboxDesk) -> io::Result<()> {
@@ -146,12 +175,21 @@ struct Row {
     length: i32,
 }
 
-async fn committed_in_postgres(url: &str, after: i64) -> Result<Vec<Row>, tokio_postgres::Error> {
+async fn query(
+    url: &str,
+    sql: &str,
+    params: &[&(dyn ToSql + Sync)],
+) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     let driving = tokio::spawn(connection);
-    let rows = client.query(COMMITTED, &[&after]).await;
+    let rows = client.query(sql, params).await;
     driving.abort();
-    Ok(rows?
+    rows
+}
+
+async fn committed_in_postgres(url: &str, after: i64) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let rows = query(url, COMMITTED, &[&after]).await?;
+    Ok(rows
         .into_iter()
         .map(|row| Row {
             pos: row.get(0),

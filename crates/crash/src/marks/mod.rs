@@ -43,6 +43,8 @@ pub enum Phase {
     Held = 13,
     /// It is about to be handed to the broker though its lane's lease is over.
     Late = 14,
+    /// It failed and will fail again for a while; the verdict that says so is not in the store.
+    Failing = 15,
 }
 
 impl Phase {
@@ -67,6 +69,7 @@ impl Phase {
             Self::Quarantined => "quarantined",
             Self::Held => "held",
             Self::Late => "late",
+            Self::Failing => "failing",
         }
     }
 
@@ -86,6 +89,7 @@ impl Phase {
             Self::Quarantined,
             Self::Held,
             Self::Late,
+            Self::Failing,
         ]
         .into_iter()
         .find(|phase| *phase as u8 == byte)

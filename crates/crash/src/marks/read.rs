@@ -126,6 +126,12 @@ impl Log {
         Ok(counts)
     }
 
+    /// How many messages are in [`Phase::Failing`], as far as [`Log::counts`] has read.
+    #[must_use]
+    pub fn failing(&self) -> usize {
+        self.now.values().filter(|(phase, _)| *phase == Phase::Failing).count()
+    }
+
     /// Every time in which a message was in flight so far; those that still are have no end.
     pub fn spans(&self) -> impl Iterator<Item = Span> + '_ {
         let open = self.now.values().filter_map(|(_, span)| *span);

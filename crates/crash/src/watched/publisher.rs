@@ -1,8 +1,8 @@
 //! A publisher that marks what is handed over and confirmed, and fails some messages on purpose.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use sendoff::publisher::{PublishClass, PublisherLimits};
@@ -18,9 +18,18 @@ use crate::order::POISON_TOPIC;
 pub struct Trouble {
     /// Of so many messages one fails the first time that this process tries it.
     pub fails_one_in: u128,
+    /// Of so many messages one fails the first [`STUBBORN_TIMES`] times, for longer than a relay is
+    /// stopped: its row is still there when a verdict of one that woke up comes too late.
+    pub stubborn_one_in: u128,
     /// Messages to [`POISON_TOPIC`] fail for good until this file is there.
     pub healed: PathBuf,
 }
+
+/// How often a stubborn message fails in one process.
+const STUBBORN_TIMES: u32 = 8;
+
+/// A stubborn message that will fail so often again is worth a strike.
+const WORTH_A_STRIKE: u32 = 3;
 
 /// A publisher that marks what is handed over and confirmed.
 #[derive(Debug)]
@@ -28,23 +37,50 @@ pub struct WatchedPublisher {
     inner: Arc<dyn Publisher>,
     marks: Arc<Marks>,
     trouble: Trouble,
-    failed: Mutex<HashSet<u128>>,
+    failed: Mutex<HashMap<u128, u32>>,
+    relay: OnceLock<String>,
 }
 
 impl WatchedPublisher {
     /// Watches a publisher.
     #[must_use]
     pub fn new(inner: Arc<dyn Publisher>, marks: Arc<Marks>, trouble: Trouble) -> Self {
-        Self { inner, marks, trouble, failed: Mutex::default() }
+        Self { inner, marks, trouble, failed: Mutex::default(), relay: OnceLock::new() }
+    }
+
+    /// Names the relay that it publishes for. Failures on purpose carry the name, so that the
+    /// database can be asked whose verdict it took: see [`crate::ground::Ground::foreign_verdicts`].
+    pub fn name_relay(&self, relay: &str) {
+        // Once, before the relay runs.
+        drop(self.relay.set(relay.to_owned()));
+    }
+
+    fn on_purpose(&self, what: &str) -> String {
+        format!("{what} on purpose by relay {}", self.relay.get().map_or("", String::as_str))
     }
 
     fn fails(&self, message: &Message, id: u128) -> Option<PublishError> {
         if message.topic() == POISON_TOPIC && !self.trouble.healed.exists() {
-            return Some(PublishError::permanent("poison, on purpose"));
+            return Some(PublishError::permanent(self.on_purpose("poison")));
         }
-        let picked = id.is_multiple_of(self.trouble.fails_one_in);
+        let times = if id.is_multiple_of(self.trouble.stubborn_one_in) {
+            STUBBORN_TIMES
+        } else {
+            u32::from(id.is_multiple_of(self.trouble.fails_one_in))
+        };
+        if times == 0 {
+            return None;
+        }
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        (picked && failed.insert(id)).then(|| PublishError::failed("a failure on purpose"))
+        let failures = failed.entry(id).or_default();
+        if *failures == times {
+            return None;
+        }
+        *failures += 1;
+        if times - *failures >= WORTH_A_STRIKE {
+            must(self.marks.enter(Phase::Failing, id));
+        }
+        Some(PublishError::failed(self.on_purpose("a failure")))
     }
 }
 

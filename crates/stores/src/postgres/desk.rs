@@ -35,7 +35,15 @@ impl OutboxDesk for PostgresStore {
             if let Err(error) = send_all(&mut checkout, messages).await {
                 return Err(checkout.failed(error));
             }
-            checkout.keep();
+            self.connector.warn_of_weak_commits();
+            // After the commit, as the waker does. It is a hint: what was sent is sent.
+            if !self.connector.options().listen {
+                checkout.keep();
+            } else if let Err(error) = checkout.client().batch_execute(sql::NOTIFY).await {
+                tracing::debug!(%error, "a wake-up was not sent; polling goes on");
+            } else {
+                checkout.keep();
+            }
             Ok(())
         };
         self.desk.bounded(DOING, sent).await

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,9 @@ pub(super) struct Connector {
     address: String,
     options: PostgresOptions,
     failures: Mutex<Failures>,
+    /// The last connection's `synchronous_commit` was off.
+    weak_commits: AtomicBool,
+    warned: AtomicBool,
 }
 
 /// Attempts to connect that failed in a row.
@@ -59,7 +63,14 @@ impl Connector {
     pub(super) fn new(url: &str, options: PostgresOptions) -> Result<Self> {
         options.check()?;
         let (config, address) = parse(url, &options)?;
-        Ok(Self { config, address, options, failures: Mutex::default() })
+        Ok(Self {
+            config,
+            address,
+            options,
+            failures: Mutex::default(),
+            weak_commits: AtomicBool::new(false),
+            warned: AtomicBool::new(false),
+        })
     }
 
     pub(super) fn address(&self) -> &str {
@@ -95,6 +106,17 @@ impl Connector {
             }
         }
         connected
+    }
+
+    /// Says, one time, that a crash of the server can lose commits here that it has acknowledged.
+    pub(super) fn warn_of_weak_commits(&self) {
+        if self.weak_commits.load(Ordering::Relaxed) && !self.warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                store = self.address,
+                "synchronous_commit is off: a crash of the server can lose commits that it has \
+                 acknowledged, also of messages that have left; set it to on for whoever sends"
+            );
+        }
     }
 
     fn wait_before_connecting(&self) -> Duration {
@@ -145,9 +167,11 @@ impl Connector {
                 .detail(found)
                 .advice(needed));
         }
+        self.weak_commits.store(text(2) == "off", Ordering::Relaxed);
         if !matches!(usage, Use::Relay | Use::Walk) {
             return Ok(());
         }
+        self.warn_of_weak_commits();
         let version = rows
             .next()
             .and_then(|row| row.try_get(0).ok().flatten())

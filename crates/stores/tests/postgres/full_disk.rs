@@ -1,140 +1,23 @@
 //! The disk is full: under a tablespace, where the server refuses what needs room, and under the
 //! whole cluster, where it ends because it cannot write its log.
 //!
-//! Each case runs this very test program again, for one case, with a small file system of its own
-//! that goes away with it. Where none can be mounted, something that looks the same to a client
-//! stands in: a trigger that refuses as the server does, and a server that is killed.
+//! Where no small disk can be had, something that looks the same to a client stands in: a trigger
+//! that refuses as the server does, and a server that is killed.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::path::Path;
 use std::time::Duration;
 
-use sendoff_conformance::servers::{Postgres, PostgresConfig};
+use sendoff_conformance::servers::{Disk, Postgres, PostgresConfig};
 use sendoff_core::error::Retry;
 use sendoff_core::memory::{Act, MemoryPublisher, On};
-use sendoff_core::relay::{Backoff, RelaySettings, Report};
-use sendoff_core::store::{OutboxDesk, Stats};
-use sendoff_core::{ErrorKind, Message, Outbox, PublishError, Relay};
-use sendoff_stores::postgres::{PostgresStore, error_kind};
-use tokio::sync::oneshot;
+use sendoff_core::store::OutboxDesk;
+use sendoff_core::{ErrorKind, Message, Outbox, PublishError};
+use sendoff_stores::postgres::error_kind;
 use tokio_postgres::Client;
 
+use crate::running::{drained, relay};
 use crate::stage::{connect, eventually, open};
-
-const ROLE: &str = "SENDOFF_TEST_ROLE";
-const FOLDER: &str = "SENDOFF_TEST_FOLDER";
-
-/// Where a case runs.
-enum Disk {
-    /// On a small file system that is mounted here.
-    Small(PathBuf),
-    /// On the machine's own: no other can be mounted.
-    StandIn,
-}
-
-impl Disk {
-    /// Leaves no room on it.
-    fn fill(&self) {
-        let Self::Small(folder) = self else { return };
-        let mut ballast = std::fs::File::create(folder.join("ballast")).unwrap();
-        for page in [1 << 20, 4_096, 1] {
-            while std::io::Write::write_all(&mut ballast, &vec![0; page]).is_ok() {}
-        }
-    }
-
-    fn make_room(&self) {
-        let Self::Small(folder) = self else { return };
-        std::fs::remove_file(folder.join("ballast")).unwrap();
-    }
-}
-
-/// Private servers keep their data in the folder for temporary files.
-const SERVERS_TOO: &str = "export TMPDIR=\"$SENDOFF_TEST_FOLDER\";";
-
-/// Runs the test `name` of this file once more, on a file system of `size`, after the shell's `before`;
-/// where that is the case already, answers with it.
-fn on_a_small_disk(name: &str, size: &str, before: &str) -> Option<Disk> {
-    let role = std::env::var(ROLE).ok();
-    let folder = std::env::var(FOLDER).map(PathBuf::from).unwrap_or_default();
-    match role.as_deref() {
-        Some("on a small disk") => return Some(Disk::Small(folder)),
-        Some("stand-in") => return Some(Disk::StandIn),
-        _ => {}
-    }
-    let temporary = tempfile::tempdir().unwrap();
-    // A name space of its own: what is mounted in it goes with its last process.
-    let space: &[&str] = if rustix::process::geteuid().is_root() {
-        &["--mount"]
-    } else {
-        &["--user", "--map-current-user", "--keep-caps", "--mount"]
-    };
-    let mount = format!("mount -t tmpfs -o size={size},mode=1777 tmpfs \"${FOLDER}\"");
-    let in_space = |script: &str| {
-        let mut command = Command::new("unshare");
-        command.args(space).args(["sh", "-c", script, "sh"]).env(FOLDER, temporary.path());
-        command
-    };
-    let mountable = in_space(&mount).status().is_ok_and(|status| status.success());
-    let (mut command, role) = if mountable {
-        (in_space(&format!("{mount} && {before} exec \"$@\"")), "on a small disk")
-    } else {
-        eprintln!("no file system can be mounted here: what looks like a full disk stands in");
-        let mut plain = Command::new("env");
-        plain.env(FOLDER, temporary.path());
-        (plain, "stand-in")
-    };
-    let output = command
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("full_disk::{name}"), "--nocapture", "--test-threads=1"])
-        .env(ROLE, role)
-        .output()
-        .unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(told.contains("1 passed"), "the case was not run: {told}");
-    None
-}
-
-/// A relay that runs, and what it reported of the store.
-struct Running {
-    stop: Option<oneshot::Sender<()>>,
-    task: tokio::task::JoinHandle<sendoff_core::relay::Tally>,
-    ready: sendoff_core::relay::Readiness,
-    failures: Arc<Mutex<Vec<(ErrorKind, String)>>>,
-}
-
-fn relay(url: &str, target: &MemoryPublisher) -> Running {
-    let failures: Arc<Mutex<Vec<(ErrorKind, String)>>> = Arc::default();
-    let heard = Arc::clone(&failures);
-    let relay = Relay::builder(Arc::new(open(url)), Arc::new(target.clone()))
-        .settings(RelaySettings {
-            // No lease lapses while the disk is full, so nothing has to be published twice.
-            lease: Duration::from_secs(60),
-            poll: Duration::from_millis(20),
-            backoff: Backoff { first: Duration::from_millis(20), max: Duration::from_millis(80) },
-            ..RelaySettings::default()
-        })
-        .report(move |report| {
-            if let Report::StoreFailed(error) = report {
-                heard.lock().unwrap().push((error.kind(), error.to_string()));
-            }
-        })
-        .build()
-        .unwrap();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let ready = relay.readiness();
-    let task = tokio::spawn(relay.run(async move { drop(stopped.await) }));
-    Running { stop: Some(stop), task, ready, failures }
-}
-
-impl Running {
-    async fn stop(mut self) {
-        drop(self.stop.take());
-        self.task.await.unwrap();
-    }
-}
 
 /// A message of 20 kB that do not compress.
 fn message(id: &str, key: &str) -> Message {
@@ -161,23 +44,15 @@ async fn orders(url: &str) -> BTreeSet<String> {
     rows.iter().map(|row| row.get(0)).collect()
 }
 
-async fn drained(store: &PostgresStore) -> Stats {
-    eventually("everything is published", || async {
-        let stats = store.stats().await.ok()?;
-        (stats.pending + stats.held + stats.quarantined == 0).then_some(stats)
-    })
-    .await
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_tablespace_is_told_loses_nothing_and_is_forgotten_once_there_is_room() {
     const NAME: &str =
-        "a_full_tablespace_is_told_loses_nothing_and_is_forgotten_once_there_is_room";
-    let Some(disk) = on_a_small_disk(NAME, "24m", "") else { return };
+        "full_disk::a_full_tablespace_is_told_loses_nothing_and_is_forgotten_once_there_is_room";
+    let Some(disk) = Disk::small(NAME, "24m", false).unwrap() else { return };
     let server = Postgres::start().unwrap();
-    let url = match &disk {
-        Disk::Small(folder) => database_on(&server, folder),
-        Disk::StandIn => server.create_database("shop").unwrap(),
+    let url = match disk.folder() {
+        Some(folder) => database_on(&server, folder),
+        None => server.create_database("shop").unwrap(),
     };
     let store = open(&url);
     store.migrate().await.unwrap();
@@ -185,13 +60,13 @@ async fn a_full_tablespace_is_told_loses_nothing_and_is_forgotten_once_there_is_
     client.batch_execute("CREATE TABLE orders (id text PRIMARY KEY)").await.unwrap();
     let target = MemoryPublisher::new();
     target.always(On::Any, Act::Refuse(PublishError::unreachable("not yet")));
-    let relay = relay(&url, &target);
+    let relay = relay(open(&url), &target);
     for n in 0..40 {
         place(&mut client, &format!("{n:03}")).await.unwrap();
     }
 
-    disk.fill();
-    if matches!(disk, Disk::StandIn) {
+    disk.fill().unwrap();
+    if disk.folder().is_none() {
         client.batch_execute(REFUSING).await.unwrap();
     }
     // The sender is told, by the driver's error, and nothing of his transaction is there.
@@ -218,8 +93,8 @@ async fn a_full_tablespace_is_told_loses_nothing_and_is_forgotten_once_there_is_
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(store.stats().await.unwrap().pending > 0, "it was not settled");
 
-    disk.make_room();
-    if matches!(disk, Disk::StandIn) {
+    disk.make_room().unwrap();
+    if disk.folder().is_none() {
         client.batch_execute("DROP FUNCTION refuse CASCADE").await.unwrap();
     }
     let stats = drained(&store).await;
@@ -277,11 +152,11 @@ fn many() -> Vec<Message> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_ends_since_it_cannot_write_its_log_loses_nothing_that_committed() {
     const NAME: &str =
-        "a_server_that_ends_since_it_cannot_write_its_log_loses_nothing_that_committed";
-    let Some(disk) = on_a_small_disk(NAME, "256m", SERVERS_TOO) else { return };
-    let mut server = match &disk {
-        Disk::Small(_) => on_this_disk(),
-        Disk::StandIn => Postgres::start().unwrap(),
+        "full_disk::a_server_that_ends_since_it_cannot_write_its_log_loses_nothing_that_committed";
+    let Some(disk) = Disk::small(NAME, "256m", true).unwrap() else { return };
+    let mut server = match disk.folder() {
+        Some(_) => on_this_disk(),
+        None => Postgres::start().unwrap(),
     };
     let url = server.create_database("shop").unwrap();
     let store = open(&url);
@@ -289,8 +164,8 @@ async fn a_server_that_ends_since_it_cannot_write_its_log_loses_nothing_that_com
     let mut client = connect(&url).await;
     client.batch_execute("CREATE TABLE orders (id text PRIMARY KEY)").await.unwrap();
     let target = MemoryPublisher::new();
-    let relay = relay(&url, &target);
-    disk.fill();
+    let relay = relay(open(&url), &target);
+    disk.fill().unwrap();
     let mut acknowledged = BTreeSet::new();
     let refused = loop {
         let id = format!("{:05}", acknowledged.len());
@@ -298,7 +173,7 @@ async fn a_server_that_ends_since_it_cannot_write_its_log_loses_nothing_that_com
             Ok(()) => acknowledged.insert(id),
             Err(error) => break error,
         };
-        if matches!(disk, Disk::StandIn) && acknowledged.len() == 100 {
+        if disk.folder().is_none() && acknowledged.len() == 100 {
             server.kill_hard().unwrap();
         }
         assert!(acknowledged.len() < 10_000, "the disk is not full");
@@ -321,7 +196,7 @@ async fn a_server_that_ends_since_it_cannot_write_its_log_loses_nothing_that_com
     for (kind, text) in relay.failures.lock().unwrap().iter() {
         assert!(kinds.contains(kind) || *kind == ErrorKind::Timeout, "{text}");
     }
-    disk.make_room();
+    disk.make_room().unwrap();
     server.restart().unwrap();
     drained(&store).await;
     eventually("it is ready again", || async { relay.ready.is_ready().then_some(()) }).await;

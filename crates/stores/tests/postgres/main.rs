@@ -8,6 +8,8 @@ mod full_disk;
 mod held;
 mod line;
 mod news;
+mod relay;
+mod running;
 mod schema;
 mod send;
 #[cfg(feature = "sqlx-0_9-postgres")]

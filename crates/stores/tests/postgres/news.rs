@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use sendoff_conformance::servers::Proxy;
 use sendoff_core::Outbox;
-use sendoff_core::store::OutboxStore;
+use sendoff_core::store::{OutboxDesk, OutboxStore};
 use sendoff_stores::postgres::{PostgresOptions, PostgresStore, PostgresWaker};
 use tokio::time::timeout;
 use tokio_postgres::{AsyncMessage, NoTls};
 
-use crate::stage::{PATIENCE, connect, eventually, message, migrated, through};
+use crate::stage::{PATIENCE, connect, eventually, message, migrated, open, through};
 
 /// Takes the news that every new connection tells.
 async fn settled(store: &PostgresStore) {
@@ -31,6 +31,21 @@ async fn a_commit_of_another_process_is_news() {
         waker.commit(transaction).await.unwrap();
         timeout(PATIENCE, store.news()).await.unwrap().unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_desk_sent_is_news_after_its_commit() {
+    let (store, url) = migrated().await;
+    settled(&store).await;
+    let desk = open(&url);
+    for n in 0..20 {
+        desk.send_all(&[message(&n.to_string(), "k")]).await.unwrap();
+        timeout(PATIENCE, store.news()).await.unwrap().unwrap();
+        assert_eq!(store.stats().await.unwrap().pending, n + 1);
+    }
+    assert!(desk.send_all(&[message("0", "k")]).await.is_err(), "a duplicate");
+    let none = timeout(Duration::from_millis(200), store.news()).await;
+    assert!(none.is_err(), "what was not sent is no news");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

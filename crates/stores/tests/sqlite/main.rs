@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "an error that a test does not expect is its failure")]
 
 mod file;
+mod full_disk;
 mod locks;
 mod news;
 mod processes;

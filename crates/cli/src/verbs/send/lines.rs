@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::Envelope;
 use crate::exit::{Ending, Exit, Failure};
-use crate::output::{Form, grouped};
+use crate::output::{Form, counted};
 use crate::store::Store;
 
 /// A transaction ends at this many bytes of messages, however few they are.
@@ -50,7 +50,7 @@ pub(super) async fn send(
     }
     form.answer(
         &json!({ "sent": sent, "transactions": transactions }),
-        &format!("sent {} messages in {} transactions", grouped(sent), grouped(transactions)),
+        &format!("sent {} in {}", counted(sent, "message"), counted(transactions, "transaction")),
     )?;
     Ok(Exit::Done)
 }
@@ -59,6 +59,7 @@ pub(super) async fn send(
 fn after(sent: u64, error: Error) -> Failure {
     let next = match sent {
         0 => "nothing was sent".to_owned(),
+        1 => "the first line is committed, go on with line 2".to_owned(),
         _ => format!("the first {sent} lines are committed, go on with line {}", sent + 1),
     };
     let next = match error.what_next() {

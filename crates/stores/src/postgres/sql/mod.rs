@@ -150,9 +150,10 @@ pub(super) fn desk_session(timeout: Duration) -> String {
     format!("{}; {SERVER}", bounds(timeout, timeout))
 }
 
-/// What the server and the database are: one row of the version's number and the encoding.
-const SERVER: &str =
-    "SELECT current_setting('server_version_num'), current_setting('server_encoding')";
+/// What the server and the database are: one row of the version's number, the encoding, and how
+/// durable this connection's commits are.
+const SERVER: &str = "SELECT current_setting('server_version_num'), \
+     current_setting('server_encoding'), current_setting('synchronous_commit')";
 
 /// The statements of a relay's transaction are sent at once: one that waits for its client has lost
 /// it, and holds lanes that others want.
