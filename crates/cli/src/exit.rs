@@ -17,7 +17,8 @@ pub(crate) enum Exit {
     Quarantined = 3,
     /// `relay --once`: stopped, or `--max-wait` passed, while due messages were pending.
     GaveUp = 4,
-    /// The store is not there, is not migrated, or is newer than this program.
+    /// The store is not there, is not migrated, or has a schema that is newer than this program or
+    /// made by another text of it.
     Schema = 5,
     /// The message that was asked for is not there.
     NotFound = 6,
@@ -33,8 +34,7 @@ Exit codes:
   2  the command line, the configuration or the input is not acceptable
   3  relay --once: nothing due is pending, but messages stand in quarantine
   4  relay --once: gave up (stopped, or --max-wait passed) with due messages pending
-  5  the store is not there, is not migrated, is newer than this program, or was
-     migrated by another text of it
+  5  the store is not there, is not migrated, or has a schema that this program refuses
   6  the message that was asked for is not there
   7  verify: something is lost, unknown or out of order
   130, 143  a second SIGINT or SIGTERM ended the program at once";
