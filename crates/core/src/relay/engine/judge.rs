@@ -97,6 +97,9 @@ impl Engine {
 
     /// Why the target could never take a message, as far as that can be told before it is sent.
     pub(super) fn refusal(&self, message: &Message) -> Option<(QuarantineReason, String)> {
+        if message.is_reserved() {
+            return None;
+        }
         let max = self.parts.publisher.limits().body_bytes_max;
         let size = message.body().len();
         if size > max {
