@@ -154,6 +154,7 @@ impl Stored {
                 .id(plain.id.clone())
                 .headers(headers)
                 .body(plain.body.clone())
+                .reserved()
                 .limits(Limits::UNBOUNDED);
             if let Some(key) = &plain.key {
                 message = message.key(key.clone());

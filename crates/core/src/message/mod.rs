@@ -17,6 +17,9 @@ pub use limits::Limits;
 use crate::error::{Error, ErrorKind, Result};
 use crate::time::Timestamp;
 
+/// Topics with this prefix are the product's own.
+pub const RESERVED_PREFIX: &str = "$sendoff.";
+
 /// A message: id, source, topic, optional key, headers, body and optional due time.
 ///
 /// Source and id together name the message in every delivery. The body is bytes and is never
@@ -70,6 +73,7 @@ impl Message {
             },
             limits: Limits::default(),
             id_given: false,
+            reserved: false,
         }
     }
 
@@ -142,6 +146,13 @@ impl Message {
         encoded
     }
 
+    /// Whether the topic is the product's own: the relay runs such a message itself, as an errand of
+    /// the store's, and publishes it nowhere.
+    #[must_use]
+    pub fn is_reserved(&self) -> bool {
+        self.topic.starts_with(RESERVED_PREFIX)
+    }
+
     /// What the message weighs in memory, for bounds: body, headers and names, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
@@ -161,6 +172,7 @@ pub struct MessageBuilder {
     message: Message,
     id_given: bool,
     limits: Limits,
+    reserved: bool,
 }
 
 impl MessageBuilder {
@@ -207,14 +219,21 @@ impl MessageBuilder {
         self
     }
 
+    /// Allows a topic of the product's own: for what is read from a store, and for errands.
+    pub fn reserved(mut self) -> Self {
+        self.reserved = true;
+        self
+    }
+
     /// Checks and gives the message.
     ///
     /// # Errors
     /// [`ErrorKind::TooLarge`] where a limit is passed, and [`ErrorKind::Invalid`] where a name is
-    /// empty, has a control character, or a header breaks a rule of [`Headers::check`].
+    /// empty, has a control character, a topic begins with [`RESERVED_PREFIX`], or a header breaks a
+    /// rule of [`Headers::check`].
     pub fn build(self) -> Result<Message> {
         const DOING: &str = "checking a message";
-        let Self { mut message, limits, id_given } = self;
+        let Self { mut message, limits, id_given, reserved } = self;
         if !id_given {
             // Drawn here, not at the start: rows that are read have ids of their own.
             message.id = Uuid::now_v7().to_string();
@@ -222,6 +241,12 @@ impl MessageBuilder {
         check_name("id", &message.id, Limits::NAME_BYTES_MAX)?;
         check_name("source", &message.source, Limits::NAME_BYTES_MAX)?;
         check_name("topic", &message.topic, Limits::NAME_BYTES_MAX)?;
+        if message.is_reserved() && !reserved {
+            return Err(Error::invalid(
+                DOING,
+                format!("topics that begin with {RESERVED_PREFIX} are the product's own"),
+            ));
+        }
         if let Some(key) = &message.key {
             check_key(key)?;
         }

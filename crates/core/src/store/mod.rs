@@ -22,6 +22,8 @@ pub use look::{Content, Horizon, LaneLook, Look, Row, Sight};
 pub use verdict::{ERROR_CHARS_MAX, Outcome, QuarantineReason, Settled, Verdict, clean_error};
 
 use crate::error::Result;
+use crate::message::Message;
+use crate::publisher::PublishError;
 
 /// The relay's side of a store.
 ///
@@ -87,4 +89,15 @@ pub trait OutboxStore: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// Those of the database.
     async fn sweep(&self, rows_max: u32) -> Result<u64>;
+
+    /// Runs a message whose topic is the product's own ([`Message::is_reserved`]) instead of publishing
+    /// it: an errand of a barrier. Bounded work; running it again is harmless.
+    ///
+    /// # Errors
+    /// A [`PublishError`] whose class says what the relay does about it. A store without barriers
+    /// has no errands: what comes all the same goes to quarantine.
+    async fn attend(&self, message: &Message) -> Result<(), PublishError> {
+        let topic = message.topic();
+        Err(PublishError::permanent(format!("this store runs no errand of the topic {topic}")))
+    }
 }

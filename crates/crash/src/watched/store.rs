@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use sendoff::Result;
 use sendoff::lane::Lane;
 use sendoff::store::{
     Content, LeaseGrant, LeaseRequest, Look, OutboxStore, Outcome, RelayId, Settled, Sight, Verdict,
 };
+use sendoff::{Message, PublishError, Result};
 use uuid::Uuid;
 
 use super::must;
@@ -114,5 +114,9 @@ impl OutboxStore for WatchedStore {
 
     async fn sweep(&self, rows_max: u32) -> Result<u64> {
         self.inner.sweep(rows_max).await
+    }
+
+    async fn attend(&self, message: &Message) -> Result<(), PublishError> {
+        self.inner.attend(message).await
     }
 }

@@ -25,7 +25,7 @@ const DRIVERS: [&str; 7] =
     ["tokio-postgres", "rusqlite", "sqlx", "async-nats", "axum", "clap", "toml"];
 
 /// The rooms of core, from the nouns to the motion: a module uses its own rank or a lower one.
-const CORE_RANKS: [(&str, u8); 9] = [
+const CORE_RANKS: [(&str, u8); 10] = [
     ("error", 0),
     ("time", 0),
     ("lane", 0),
@@ -33,6 +33,7 @@ const CORE_RANKS: [(&str, u8); 9] = [
     ("store", 2),
     ("publisher", 2),
     ("outbox", 3),
+    ("barrier", 3),
     ("relay", 4),
     ("memory", 4),
 ];

@@ -244,6 +244,7 @@ fn decode(columns: &Columns, key: Option<&str>) -> std::result::Result<Message, 
         .id(text(7, "id")?)
         .headers(Headers::from_json(headers).map_err(|error| error.to_string())?)
         .body(Bytes::copy_from_slice(body))
+        .reserved()
         .limits(Limits::UNBOUNDED);
     if let Some(key) = key {
         message = message.key(key);

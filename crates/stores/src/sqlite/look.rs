@@ -226,6 +226,7 @@ fn message(row: &SqlRow<'_>, headers: &[u8], body: &[u8]) -> CoreResult<Message>
     .id(text(row, column::ID, "the id")?)
     .headers(Headers::from_json(headers)?)
     .body(bytes::Bytes::copy_from_slice(body))
+    .reserved()
     .limits(Limits::UNBOUNDED);
     if !matches!(row.get_ref(column::KEY), Ok(ValueRef::Null)) {
         message = message.key(text(row, column::KEY, "the key")?);

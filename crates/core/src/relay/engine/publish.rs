@@ -12,6 +12,7 @@ use crate::message::Message;
 use crate::publisher::{PublishClass, PublishError, Publisher};
 use crate::relay::breaker::Allows;
 use crate::relay::report::Report;
+use crate::store::OutboxStore;
 use crate::time::Clock;
 
 /// A message that was alone in flight at so many connection losses counts as the cause.
@@ -38,6 +39,7 @@ impl Publishing {
 /// is one for every message.
 pub(super) struct Begun {
     publisher: Arc<dyn Publisher>,
+    store: Arc<dyn OutboxStore>,
     seq: i64,
     message: Arc<Message>,
     timeout: Duration,
@@ -50,7 +52,7 @@ pub(super) struct Begun {
 
 impl Begun {
     pub(super) async fn publish(self) -> Ended {
-        let Self { publisher, seq, message, timeout, valid_until, clock, .. } = self;
+        let Self { publisher, store, seq, message, timeout, valid_until, clock, .. } = self;
         // Asked once more where it really begins: the process may have stood still since.
         let left = valid_until.saturating_sub(clock.since_boot());
         let result = if left.is_zero() {
@@ -58,7 +60,13 @@ impl Begun {
         } else {
             let timeout = timeout.min(left);
             // A publisher that panics on one message must not take the others' relay with it.
-            let publish = AssertUnwindSafe(publisher.publish(&message)).catch_unwind();
+            let publish = AssertUnwindSafe(async {
+                if message.is_reserved() {
+                    return store.attend(&message).await;
+                }
+                publisher.publish(&message).await
+            })
+            .catch_unwind();
             Some(match tokio::time::timeout(timeout, publish).await {
                 Ok(Ok(result)) => result,
                 Ok(Err(_)) => Err(PublishError::failed("the publisher panicked")),
@@ -109,6 +117,7 @@ impl Engine {
         self.parts.progress.begun(1);
         self.begun.push(Begun {
             publisher: Arc::clone(&self.parts.publisher),
+            store: Arc::clone(&self.parts.store),
             seq,
             message,
             timeout: self.parts.settings.publish_timeout,

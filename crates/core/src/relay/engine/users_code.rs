@@ -47,6 +47,10 @@ impl Engine {
 
     /// Why the target does not take a message, as far as that can be told before it is sent.
     pub(super) fn refusal(&self, message: &Message) -> Option<Refusal> {
+        // An errand of the store's goes to no target.
+        if message.is_reserved() {
+            return None;
+        }
         // Without an answer the publish, which waits for one, is the judge of the size.
         let max = self.limits().map_or(usize::MAX, |limits| limits.body_bytes_max);
         let size = message.body().len();
