@@ -19,6 +19,7 @@ mod json;
 mod name;
 mod near;
 mod outcome;
+pub mod plain;
 mod plan;
 mod policy;
 mod port;
@@ -36,7 +37,7 @@ pub use near::near_forms;
 pub use outcome::Outcome;
 pub use plan::{Member, OnDeadline, Parent, Plan, PlanBuilder, Probe};
 pub use policy::{Counting, Policy, Quota, Tally, Wanted};
-pub use port::{BarrierDesk, BarrierTransaction};
+pub use port::{BarrierDesk, BarrierTransaction, attend};
 pub use refusal::{Refusal, RefusalCode};
 pub use status::{
     BarrierState, Evidence, EvidenceKind, MemberOutcome, Outcomes, Page, Reason, Status, Which, Why,
