@@ -13,6 +13,7 @@
 //! What does not belong here: SQL, a token, a route.
 
 mod answer;
+mod blocking;
 mod errand;
 mod facade;
 mod json;
@@ -29,6 +30,7 @@ mod status;
 pub use answer::{
     Ack, AckBatch, Acked, AckedBatch, Change, Changed, Created, Late, MemberAnswer, Winner,
 };
+pub use blocking::BlockingBarrierTransaction;
 pub use errand::{Continuation, Errand, ErrandAct, continuation_id};
 pub use facade::{Barriers, Failed};
 pub use json::Json;
