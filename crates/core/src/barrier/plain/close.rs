@@ -118,7 +118,12 @@ pub(super) async fn send_errand<M: Members>(
 pub async fn mend<M: Members>(m: &mut M, id: &BarrierId) -> Result<bool, M::Error> {
     let now = m.now().await?;
     let Some(mut header) = m.header(id).await? else { return Ok(false) };
-    if header.state != BarrierState::Open || !header.sealed || m.any_pending(header.no).await? {
+    // Of one whose week is over the members may be swept already.
+    if now >= header.expires_at
+        || header.state != BarrierState::Open
+        || !header.sealed
+        || m.any_pending(header.no).await?
+    {
         return Ok(false);
     }
     let mut tallies = m.tallies(header.no).await?;

@@ -212,12 +212,14 @@ pub(in crate::sqlite) const SWEEP_GROUPS: &str =
     "DELETE FROM sendoff_barrier_group WHERE barrier = ?1";
 pub(in crate::sqlite) const SWEEP_HEADER: &str = "DELETE FROM sendoff_barrier WHERE no = ?1";
 
-/// Open and sealed barriers behind `?1` that have nothing pending, and the last one looked at.
+/// Open and sealed barriers behind `?1`, whose week is not over at `?3`, and whether they have nothing
+/// pending.
 pub(in crate::sqlite) const STUCK: &str = concat!(
     "SELECT no, tenant, id, NOT EXISTS (SELECT 1
             FROM sendoff_barrier_member m INDEXED BY sendoff_barrier_member_pending
            WHERE m.barrier = b.no AND ",
     is_pending!(),
     ") FROM sendoff_barrier b INDEXED BY sendoff_barrier_open
-      WHERE state = 'open' AND sealed AND NOT gone AND no > ?1 ORDER BY no LIMIT ?2"
+      WHERE state = 'open' AND sealed AND NOT gone AND no > ?1 AND expires_at > ?3
+      ORDER BY no LIMIT ?2"
 );
