@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_conformance::barrier::{OpenTransaction, Store, Subject};
+use sendoff_conformance::barrier::{End, OpenTransaction, Store, Subject};
 use sendoff_core::barrier::{
     AckBatch, AckedBatch, Answer, BarrierId, Barriers, Change, Changed, Continuation, Created,
     Failed, Outcomes, Page, Plan, Status,
@@ -209,13 +209,15 @@ mod in_rusqlite {
             self.run(format!("ROLLBACK TO {name}")).await
         }
 
-        async fn commit(self: Box<Self>) -> Result<()> {
-            self.owning(|transaction| BlockingTransaction::commit(transaction.take().unwrap()))
-                .await
-        }
-
-        async fn rollback(self: Box<Self>) -> Result<()> {
-            self.owning(|transaction| transaction.take().unwrap().rollback()).await
+        async fn end(self: Box<Self>, end: End) -> Result<()> {
+            self.owning(move |transaction| {
+                let transaction = transaction.take().unwrap();
+                match end {
+                    End::Commit => BlockingTransaction::commit(transaction),
+                    End::Rollback => transaction.rollback(),
+                }
+            })
+            .await
         }
     }
 
@@ -290,12 +292,12 @@ mod in_sqlx {
             sqlx::query(sql).execute(&mut *self.transaction).await.map(drop).map_err(mapped)
         }
 
-        async fn commit(self: Box<Self>) -> Result<()> {
-            Transaction::commit(self.transaction).await.map_err(mapped)
-        }
-
-        async fn rollback(self: Box<Self>) -> Result<()> {
-            self.transaction.rollback().await.map_err(mapped)
+        async fn end(self: Box<Self>, end: End) -> Result<()> {
+            let ended = match end {
+                End::Commit => Transaction::commit(self.transaction).await,
+                End::Rollback => self.transaction.rollback().await,
+            };
+            ended.map_err(mapped)
         }
     }
 

@@ -126,10 +126,9 @@ pub async fn mend<M: Members>(m: &mut M, id: &BarrierId) -> Result<bool, M::Erro
     {
         return Ok(false);
     }
-    let mut tallies = m.tallies(header.no).await?;
-    for group in tallies.groups.values_mut() {
-        group.pending = 0;
-    }
+    // Members that are gone are missing: the counts say so from here on.
+    m.give_up(header.no).await?;
+    let tallies = m.tallies(header.no).await?;
     tracing::error!(
         barrier = %header.id,
         "an open barrier had nothing pending; it is completed now. Its rows were changed by something \
