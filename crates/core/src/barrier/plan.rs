@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::json::Json;
-use super::name::{BarrierId, MemberName, check};
+use super::name::{BarrierId, MemberName, check, digest};
 use super::policy::Policy;
 use super::refusal::{Refusal, RefusalCode};
 use super::{Answer, LAST_ACK_BEFORE, LIVES, MEMBERS_MAX, STATE_BYTES_MAX};
@@ -163,6 +163,12 @@ impl Plan {
         self.probe.as_ref()
     }
 
+    /// Tells member lists apart, whatever their order. A store keeps it, to answer `differs`.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        digest(self.members.iter().map(|m| &m.name))
+    }
+
     /// Whether other members under an id that is there already are refused.
     #[must_use]
     pub fn is_strict(&self) -> bool {
@@ -305,7 +311,6 @@ impl Plan {
             .check_against(&groups, self.sealed)
             .map_err(|error| invalid(error.to_string()))?;
         if let Some(topic) = &self.continue_with {
-            // The one place that knows what a topic may be.
             Message::builder("barrier", topic.as_str())
                 .build()
                 .map_err(|error| invalid(format!("continue_with: {error}")))?;
