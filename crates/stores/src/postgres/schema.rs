@@ -59,7 +59,7 @@ const RELATIONS: [&str; 29] = [
     "barrier_evidence_n_seq",
     "barrier_evidence_pkey",
 ];
-const FUNCTIONS: [&str; 37] = [
+const FUNCTIONS: [&str; 38] = [
     "send",
     "record_keys",
     "barrier_message_id",
@@ -69,6 +69,7 @@ const FUNCTIONS: [&str; 37] = [
     "barrier_finish",
     "barrier_hand_on",
     "barrier_evaluate",
+    "barrier_hand_on_patiently",
     "barrier_settle",
     "barrier_resolve",
     "barrier_has_left",
