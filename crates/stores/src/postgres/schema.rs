@@ -23,6 +23,7 @@ const MIGRATIONS: [(u32, &str); 2] = [
             include_str!("migrations/0002_barrier_change.sql"),
             include_str!("migrations/0002_barrier_close.sql"),
             include_str!("migrations/0002_barrier_read.sql"),
+            include_str!("migrations/0002_barrier_api.sql"),
         ),
     ),
 ];
@@ -59,7 +60,7 @@ const RELATIONS: [&str; 29] = [
     "barrier_evidence_n_seq",
     "barrier_evidence_pkey",
 ];
-const FUNCTIONS: [&str; 38] = [
+const FUNCTIONS: [&str; 42] = [
     "send",
     "record_keys",
     "barrier_message_id",
@@ -98,6 +99,10 @@ const FUNCTIONS: [&str; 38] = [
     "barrier_reasons",
     "barrier_names",
     "barrier_witness",
+    "barrier_time",
+    "barrier_create",
+    "barrier_ack",
+    "barrier_status",
 ];
 const TRIGGERS: [&str; 1] = ["outbox_record_keys"];
 
