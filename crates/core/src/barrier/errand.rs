@@ -10,9 +10,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
 use crate::time::Timestamp;
 
-/// The source of every message that a barrier sends.
-pub(super) const SOURCE: &str = "sendoff.barrier";
-
 /// The message that says that a barrier has ended: what `continue_with` names gets it.
 ///
 /// Its body is a JSON object with `barrier`, `epoch` and `reason` (and `tenant` where there is one),
@@ -37,6 +34,8 @@ fn first_epoch() -> u32 {
 }
 
 impl Continuation {
+    /// The source of every message that a barrier sends.
+    pub const SOURCE: &str = "sendoff.barrier";
     /// The header that names the barrier.
     pub const HEADER_BARRIER: &str = "sendoff-barrier";
     /// The header that names the epoch.
@@ -69,7 +68,7 @@ impl Continuation {
     pub fn message(&self, incarnation: &str, topic: &str) -> Result<Message> {
         let reason = self.reason.map_or("", Reason::as_str);
         let id = self.id()?;
-        Message::builder(SOURCE, topic)
+        Message::builder(Self::SOURCE, topic)
             .id(continuation_id(&id, incarnation, self.epoch, reason))
             .key(self.barrier.as_str())
             .header("content-type", "application/json")
@@ -177,7 +176,7 @@ impl Errand {
     /// Those of [`crate::message::MessageBuilder::build`]; none where the barrier's plan was valid.
     pub fn message(&self, due_at: Option<Timestamp>) -> Result<Message> {
         let id = self.id()?;
-        let mut builder = Message::builder(SOURCE, Self::TOPIC)
+        let mut builder = Message::builder(Continuation::SOURCE, Self::TOPIC)
             .reserved()
             .header("content-type", "application/json")
             .body(encode(self)?);

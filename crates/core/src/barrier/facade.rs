@@ -152,12 +152,18 @@ impl Barriers {
         transaction: &mut T,
         continuation: &Continuation,
     ) -> Result<Option<Status>, Failed<T::Error>> {
-        let id = self.id(continuation.barrier.as_str()).map_err(|error| Failed::invalid(&error))?;
-        if continuation.tenant != self.tenant {
-            return Ok(None);
-        }
+        let Some(id) = self.continued(continuation)? else { return Ok(None) };
         let status = transaction.barrier_status(&id).await.map_err(Failed::Driver)?;
         Ok(status.filter(|status| status.complete && status.epoch == continuation.epoch))
+    }
+
+    /// The barrier that a continuation names, if it is this tenant's.
+    pub(super) fn continued<E>(
+        &self,
+        continuation: &Continuation,
+    ) -> Result<Option<BarrierId>, Failed<E>> {
+        let id = self.id(continuation.barrier.as_str()).map_err(|error| Failed::invalid(&error))?;
+        Ok((continuation.tenant == self.tenant).then_some(id))
     }
 
     /// A page of members with their outcomes, after `after`, at most `limit` (and 1,000).
@@ -179,7 +185,7 @@ impl Barriers {
     }
 }
 
-fn answered<T, E>(answer: Result<super::Answer<T>, E>) -> Result<T, Failed<E>> {
+pub(super) fn answered<T, E>(answer: Result<super::Answer<T>, E>) -> Result<T, Failed<E>> {
     answer.map_err(Failed::Driver)?.map_err(Failed::Refused)
 }
 
@@ -193,7 +199,7 @@ pub enum Failed<E> {
 }
 
 impl<E> Failed<E> {
-    fn invalid(error: &crate::Error) -> Self {
+    pub(super) fn invalid(error: &crate::Error) -> Self {
         let code = if error.kind() == crate::ErrorKind::TooLarge {
             super::RefusalCode::TooLarge
         } else {

@@ -13,12 +13,14 @@
 //! What does not belong here: SQL, a token, a route.
 
 mod answer;
+mod blocking;
 mod errand;
 mod facade;
 mod json;
 mod name;
 mod near;
 mod outcome;
+pub mod plain;
 mod plan;
 mod policy;
 mod port;
@@ -28,6 +30,7 @@ mod status;
 pub use answer::{
     Ack, AckBatch, Acked, AckedBatch, Change, Changed, Created, Late, MemberAnswer, Winner,
 };
+pub use blocking::BlockingBarrierTransaction;
 pub use errand::{Continuation, Errand, ErrandAct, continuation_id};
 pub use facade::{Barriers, Failed};
 pub use json::Json;
@@ -36,7 +39,7 @@ pub use near::near_forms;
 pub use outcome::Outcome;
 pub use plan::{Member, OnDeadline, Parent, Plan, PlanBuilder, Probe};
 pub use policy::{Counting, Policy, Quota, Tally, Wanted};
-pub use port::{BarrierDesk, BarrierTransaction};
+pub use port::{BarrierDesk, BarrierTransaction, attend};
 pub use refusal::{Refusal, RefusalCode};
 pub use status::{
     BarrierState, Evidence, EvidenceKind, MemberOutcome, Outcomes, Page, Reason, Status, Which, Why,

@@ -5,6 +5,7 @@ use std::fmt;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::{Digest, Sha256};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -116,6 +117,18 @@ impl MemberName {
     pub fn as_text(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }
+}
+
+/// The SHA-256 of names in the order of their bytes, each behind its length, in hexadecimal digits.
+pub(super) fn digest<'a>(names: impl Iterator<Item = &'a MemberName>) -> String {
+    let mut names: Vec<&MemberName> = names.collect();
+    names.sort_unstable();
+    let mut hash = Sha256::new();
+    for name in names {
+        hash.update(format!("{} ", name.0.len()).as_bytes());
+        hash.update(&name.0);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl fmt::Display for MemberName {

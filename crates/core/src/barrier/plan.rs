@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::json::Json;
-use super::name::{BarrierId, MemberName, check};
+use super::name::{BarrierId, MemberName, check, digest};
 use super::policy::Policy;
 use super::refusal::{Refusal, RefusalCode};
 use super::{Answer, LAST_ACK_BEFORE, LIVES, MEMBERS_MAX, STATE_BYTES_MAX};
@@ -161,6 +161,12 @@ impl Plan {
     #[must_use]
     pub fn probe(&self) -> Option<&Probe> {
         self.probe.as_ref()
+    }
+
+    /// Tells member lists apart, whatever their order. A store keeps it, to answer `differs`.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        digest(self.members.iter().map(|member| &member.name))
     }
 
     /// Whether other members under an id that is there already are refused.

@@ -12,7 +12,9 @@ use super::name::BarrierId;
 use super::plan::Plan;
 use super::status::{Outcomes, Page, Status, Why};
 use crate::error::Result;
+use crate::message::Message;
 use crate::outbox::Transaction;
+use crate::publisher::PublishError;
 
 /// Barriers in a transaction that the caller opened.
 ///
@@ -134,4 +136,29 @@ pub trait BarrierDesk: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// Those of the database. Running an errand again is harmless.
     async fn run_errand(&self, errand: &Errand) -> Result<bool>;
+}
+
+/// [`crate::store::OutboxStore::attend`] of a store with barriers: reads the errand and runs it.
+///
+/// # Errors
+/// `permanent` where the message is no errand, `failed` where it has to come again.
+pub async fn attend(desk: &impl BarrierDesk, message: &Message) -> Result<(), PublishError> {
+    let malformed = |error: crate::Error| PublishError::permanent(error.to_string());
+    if message.topic() != Errand::TOPIC {
+        return Err(PublishError::permanent(format!(
+            "this store runs no errand of the topic {}",
+            message.topic()
+        )));
+    }
+    let errand = Errand::parse(message.body()).map_err(malformed)?;
+    errand.id().map_err(malformed)?;
+    match desk.run_errand(&errand).await {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(PublishError::failed(format!(
+            "the errand of the barrier {} is not finished; it comes again",
+            errand.barrier
+        ))),
+        // Never as the target's outage: what fails is the store, and the target is well.
+        Err(error) => Err(PublishError::failed(error.to_string())),
+    }
 }

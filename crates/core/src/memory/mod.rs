@@ -2,13 +2,15 @@
 //!
 //! [`MemoryStore`] keeps every promise of [`crate::store`]: leases with epochs, fences, rows that
 //! wait or are held, quarantine, the horizon of sent ids, and transactions that overlap, whose
-//! positions are drawn when they write and become visible when they commit. [`MemoryPublisher`]
+//! positions are drawn when they write and become visible when they commit. Barriers have one writer at
+//! a time, as in SQLite: a transaction that touches one holds them all to its end. [`MemoryPublisher`]
 //! records what it is given and fails as it is told. Both are for tests of programs that use
 //! Sendoff, and for Sendoff's own: the suite that the databases pass runs on this store as well.
 //!
 //! What does not belong here: anything durable, and any rule that the databases do not have. What
 //! is in memory is gone when the process is.
 
+mod barrier;
 mod desk;
 mod lease;
 mod publisher;

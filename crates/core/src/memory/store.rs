@@ -8,11 +8,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
+use super::barrier::Books;
 use super::row::{PlainRow, Stored};
 use super::state::{Pair, SCHEMA_VERSION, State};
 use super::transaction::MemoryTransaction;
+use crate::barrier::attend;
 use crate::error::Result;
 use crate::lane::LANES_DEFAULT;
+use crate::message::Message;
+use crate::publisher::PublishError;
 use crate::store::{LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Verdict};
 use crate::time::{Clock, Timestamp};
 
@@ -53,6 +57,8 @@ pub(super) struct Shared {
     pub(super) clock: Clock,
     /// A transaction ended.
     pub(super) ended: Notify,
+    /// Held by one transaction at a time.
+    pub(super) barriers: Arc<tokio::sync::Mutex<Books>>,
 }
 
 impl Shared {
@@ -116,6 +122,7 @@ impl MemoryStore {
                 state: Mutex::new(State::new(LANES_DEFAULT, schema)),
                 clock,
                 ended: Notify::new(),
+                barriers: Arc::default(),
             }),
             told: Arc::new(AtomicU64::new(0)),
         }
@@ -218,9 +225,16 @@ impl OutboxStore for MemoryStore {
     async fn sweep(&self, rows_max: u32) -> Result<u64> {
         let now = self.shared.now();
         let before = now.checked_sub(HORIZON).unwrap_or(Timestamp::MIN);
-        let mut state = self.shared.lock();
-        state.need_schema("sweeping the outbox")?;
-        Ok(state.sweep(before, rows_max))
+        let pairs = {
+            let mut state = self.shared.lock();
+            state.need_schema("sweeping the outbox")?;
+            state.sweep(before, rows_max)
+        };
+        Ok(pairs + self.sweep_barriers(rows_max).await?)
+    }
+
+    async fn attend(&self, message: &Message) -> Result<(), PublishError> {
+        attend(self, message).await
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::barrier::Session;
 use super::row::{PlainRow, Stored};
 use super::state::{Pair, State};
 use super::store::{ADDRESS, Shared, micros};
@@ -22,12 +23,15 @@ pub struct Memory;
 /// and id that another running transaction has written waits for that transaction's end; two that
 /// wait for each other are told so.
 pub struct MemoryTransaction {
-    shared: Arc<Shared>,
-    token: u64,
+    pub(super) shared: Arc<Shared>,
+    pub(super) token: u64,
     /// Its xid, once it has written.
     xid: Option<u64>,
-    rows: Vec<Stored>,
-    savepoints: Vec<(String, usize)>,
+    pub(super) rows: Vec<Stored>,
+    /// The barriers, from its first call about one on.
+    pub(super) barriers: Option<Session>,
+    /// With how many rows, and how much there was to undo of barriers.
+    savepoints: Vec<(String, usize, usize)>,
     drawn: Option<i64>,
 }
 
@@ -49,7 +53,15 @@ impl MemoryTransaction {
             state.running.token_last += 1;
             state.running.token_last
         };
-        Self { shared, token, xid: None, rows: Vec::new(), savepoints: Vec::new(), drawn: None }
+        Self {
+            shared,
+            token,
+            xid: None,
+            rows: Vec::new(),
+            barriers: None,
+            savepoints: Vec::new(),
+            drawn: None,
+        }
     }
 
     /// Draws the position of the next message before that is written, as a program does that calls
@@ -62,7 +74,8 @@ impl MemoryTransaction {
 
     /// Sets a savepoint.
     pub fn savepoint(&mut self, name: impl Into<String>) {
-        self.savepoints.push((name.into(), self.rows.len()));
+        let undo = self.barriers.as_ref().map_or(0, Session::mark);
+        self.savepoints.push((name.into(), self.rows.len(), undo));
     }
 
     /// Undoes what was written since the savepoint, which stays.
@@ -70,16 +83,25 @@ impl MemoryTransaction {
     /// # Errors
     /// [`ErrorKind::NotFound`] where there is no savepoint of this name.
     pub fn rollback_to(&mut self, name: &str) -> Result<()> {
-        let Some(at) = self.savepoints.iter().rposition(|(set, _)| set == name) else {
+        let Some(at) = self.savepoints.iter().rposition(|(set, ..)| set == name) else {
             return Err(
                 Error::new(ErrorKind::NotFound, "rolling back to a savepoint").subject(name)
             );
         };
         self.savepoints.truncate(at + 1);
-        let undone = self.rows.split_off(self.savepoints[at].1);
+        let (_, rows, undo) = self.savepoints[at];
+        if let Some(barriers) = &mut self.barriers {
+            barriers.undo_to(undo);
+        }
+        self.undo_rows(rows);
+        Ok(())
+    }
+
+    /// Undoes the messages behind the first `kept` ones.
+    pub(super) fn undo_rows(&mut self, kept: usize) {
+        let undone = self.rows.split_off(kept.min(self.rows.len()));
         self.shared.lock().unclaim(&undone);
         self.shared.ended.notify_waiters();
-        Ok(())
     }
 
     /// Writes a row as a plain INSERT of another program does. Gives its position.
@@ -156,6 +178,9 @@ impl MemoryTransaction {
     pub async fn commit(mut self) -> Result<()> {
         let rows = std::mem::take(&mut self.rows);
         self.shared.lock().commit(rows);
+        if let Some(barriers) = self.barriers.take() {
+            barriers.commit();
+        }
         Ok(())
     }
 

@@ -84,7 +84,9 @@ pub trait OutboxStore: fmt::Debug + Send + Sync + 'static {
     async fn news(&self) -> Result<()>;
 
     /// Deletes at most `rows_max` pairs of source and id whose horizon has passed, and folds the
-    /// published tally. Answers how many pairs went.
+    /// published tally. Of barriers whose week is over it deletes at most as many members, and it
+    /// completes an open barrier that has nothing pending, which something else than the store has
+    /// brought about, with an alarm in the log. Answers how many pairs and members went.
     ///
     /// # Errors
     /// Those of the database.

@@ -46,6 +46,8 @@ pub(super) struct Identity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Reads,
+    /// Statements that others wrote: the connection itself can only read.
+    Probes,
     Writes,
 }
 
@@ -115,17 +117,19 @@ impl DatabaseFile {
     /// A connection to the file, which has to be there.
     pub(super) fn connect(&self, role: Role) -> Result<(Connection, Identity), Failure> {
         let identity = self.identity().map_err(|_| self.gone())?;
-        let connection = Connection::open_with_flags(
-            &self.path,
-            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-        )?;
+        let access = match role {
+            Role::Reads | Role::Writes => OpenFlags::SQLITE_OPEN_READ_WRITE,
+            Role::Probes => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        };
+        let connection =
+            Connection::open_with_flags(&self.path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         // Another file may have been put there in between; the next job sees that and opens again.
         connection.busy_timeout(self.options.busy_timeout)?;
         connection.set_prepared_statement_cache_capacity(64);
         connection.pragma_update(None, "synchronous", self.options.synchronous.as_sql())?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES_KEPT)?;
         match role {
-            Role::Reads => connection.pragma_update(None, "query_only", true)?,
+            Role::Reads | Role::Probes => connection.pragma_update(None, "query_only", true)?,
             Role::Writes => self.mend_mode(&connection)?,
         }
         Ok((connection, identity))

@@ -40,6 +40,7 @@
 //!
 //! What does not belong here: a decision about order, retries or batches.
 
+mod barrier;
 mod desk;
 mod error;
 mod file;

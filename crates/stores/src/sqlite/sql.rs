@@ -6,6 +6,8 @@
 //!
 //! What does not belong here: the meaning of a row. See `look.rs`, `lease.rs` and `settle.rs`.
 
+pub(super) mod barrier;
+
 /// The one clock: SQLite's own, in whole microseconds since 1970 (it counts milliseconds).
 ///
 /// Julian days are kept inside SQLite as whole milliseconds, so the rounding gives those back.
@@ -85,7 +87,8 @@ pub(super) const NOW: &str = concat!("SELECT ", now!());
 
 // Schema.
 
-pub(super) const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_outbox.sql")];
+pub(super) const MIGRATIONS: [&str; 2] =
+    [include_str!("migrations/0001_outbox.sql"), include_str!("migrations/0002_barrier.sql")];
 
 pub(super) const VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS sendoff_schema_version (
     version INTEGER PRIMARY KEY,
@@ -105,7 +108,7 @@ pub(super) const OBJECTS: &str =
     r"SELECT name FROM sqlite_schema WHERE name LIKE 'sendoff\_%' ESCAPE '\'";
 
 /// What the migrations make, in the order in which a person would want to read it.
-pub(super) const OBJECTS_NEEDED: [&str; 13] = [
+pub(super) const OBJECTS_NEEDED: [&str; 25] = [
     "sendoff_schema_version",
     "sendoff_outbox",
     "sendoff_outbox_ready",
@@ -119,6 +122,18 @@ pub(super) const OBJECTS_NEEDED: [&str; 13] = [
     "sendoff_lane",
     "sendoff_relay",
     "sendoff_total",
+    "sendoff_barrier",
+    "sendoff_barrier_id",
+    "sendoff_barrier_end",
+    "sendoff_barrier_gone",
+    "sendoff_barrier_open",
+    "sendoff_barrier_group",
+    "sendoff_barrier_member",
+    "sendoff_barrier_member_pending",
+    "sendoff_barrier_member_failed",
+    "sendoff_barrier_member_missing",
+    "sendoff_barrier_evidence",
+    "sendoff_barrier_evidence_of",
 ];
 
 // Looks.

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
 use async_trait::async_trait;
-use sendoff_core::Result;
 use sendoff_core::store::{
     LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Verdict,
 };
+use sendoff_core::{Message, PublishError, Result};
 
+use super::barrier;
 use super::file::{DatabaseFile, Role};
 use super::lease::{self, HeldCursor};
 use super::look;
@@ -38,6 +39,7 @@ pub struct SqliteStore {
     news: News,
     held_cursor: Arc<HeldCursor>,
     sweep_cursor: Arc<AtomicI64>,
+    open_cursor: Arc<AtomicI64>,
 }
 
 impl SqliteStore {
@@ -59,6 +61,7 @@ impl SqliteStore {
             news: News::new(&file),
             held_cursor: Arc::default(),
             sweep_cursor: Arc::default(),
+            open_cursor: Arc::default(),
             file,
         })
     }
@@ -100,8 +103,16 @@ impl OutboxStore for SqliteStore {
 
     async fn sweep(&self, rows_max: u32) -> Result<u64> {
         let cursor = Arc::clone(&self.sweep_cursor);
+        let open = Arc::clone(&self.open_cursor);
         self.writes
-            .run("sweeping the outbox", move |session| settle::sweep(session, rows_max, &cursor))
+            .run("sweeping the outbox", move |session| {
+                let pairs = settle::sweep(session, rows_max, &cursor)?;
+                Ok(pairs + barrier::sweep::sweep(session, rows_max, &open)?)
+            })
             .await
+    }
+
+    async fn attend(&self, message: &Message) -> Result<(), PublishError> {
+        sendoff_core::barrier::attend(self, message).await
     }
 }

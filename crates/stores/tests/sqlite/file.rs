@@ -236,7 +236,7 @@ async fn migrate_twice_changes_nothing_and_mends_what_was_dropped() {
     let versions =
         "SELECT version || ' ' || applied_at || ' ' || checksum FROM sendoff_schema_version";
     let before = dump(versions);
-    assert_eq!(before.len(), 1);
+    assert_eq!(before.len(), 2);
     assert_eq!(shop.store.migrate().await.unwrap().state, SchemaState::Current);
     assert_eq!(dump(versions), before);
 
@@ -255,6 +255,31 @@ async fn migrate_twice_changes_nothing_and_mends_what_was_dropped() {
     assert_eq!(shop.store.migrate().await.unwrap().state, SchemaState::Current);
     shop.send(&[message("b")]).await;
     assert_eq!(ids(&shop.rows().await), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn a_store_of_the_first_version_is_upgraded_and_keeps_its_messages() {
+    let shop = Shop::open().await;
+    shop.send(&[message("a")]).await;
+    let service = shop.connection();
+    let mut tables = service
+        .prepare(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'sendoff_barrier%'",
+        )
+        .unwrap();
+    let tables: Vec<String> =
+        tables.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap();
+    assert_eq!(tables.len(), 4);
+    for table in tables {
+        service.execute_batch(&format!("DROP TABLE {table}")).unwrap();
+    }
+    service.execute_batch("DELETE FROM sendoff_schema_version WHERE version = 2").unwrap();
+    let schema = shop.store.schema().await.unwrap();
+    assert_eq!((schema.version, schema.needed, schema.state), (1, 2, SchemaState::Missing));
+    assert_eq!(shop.store.sweep(1).await.unwrap_err().kind(), ErrorKind::SchemaMissing);
+    let schema = shop.store.migrate().await.unwrap();
+    assert_eq!((schema.version, schema.state), (2, SchemaState::Current));
+    assert_eq!(ids(&shop.rows().await), ["a"]);
 }
 
 #[tokio::test]

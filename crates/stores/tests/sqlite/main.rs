@@ -4,6 +4,8 @@
 #![cfg(feature = "sqlite")]
 #![expect(clippy::unwrap_used, reason = "an error that a test does not expect is its failure")]
 
+#[cfg(feature = "sqlx-0_9-sqlite")]
+mod barrier;
 mod file;
 mod locks;
 mod news;
