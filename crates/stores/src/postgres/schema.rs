@@ -60,7 +60,7 @@ const RELATIONS: [&str; 29] = [
     "barrier_evidence_n_seq",
     "barrier_evidence_pkey",
 ];
-const FUNCTIONS: [&str; 42] = [
+const FUNCTIONS: [&str; 43] = [
     "send",
     "record_keys",
     "barrier_message_id",
@@ -79,6 +79,7 @@ const FUNCTIONS: [&str; 42] = [
     "barrier_insert",
     "barrier_lock",
     "barrier_refusal",
+    "barrier_takes_none",
     "barrier_changed",
     "barrier_grow",
     "barrier_seal",

@@ -126,7 +126,8 @@ impl Race {
                     for round in 0..race.rounds {
                         step.wait().await;
                         for transaction in (race.part)(round, session) {
-                            commit(&mut client, &race, &format!("round-{round}"), &transaction).await;
+                            commit(&mut client, &race, &format!("round-{round}"), &transaction)
+                                .await;
                         }
                         step.wait().await;
                     }

@@ -2,11 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use sendoff_core::Result;
 use sendoff_core::barrier::{
     Ack, AckBatch, BarrierDesk, BarrierId, Errand, ErrandAct, MemberName, Reason, RefusalCode,
 };
-use sendoff_core::publisher::PublishError;
-use sendoff_core::{Message, Result};
 use serde::Deserialize;
 
 use super::desk::Counter;
@@ -34,27 +33,6 @@ struct Due {
     parent: Option<String>,
     member: Option<String>,
     reason: Option<Reason>,
-}
-
-/// Runs a message of the product's own.
-pub(in crate::postgres) async fn attend(
-    store: &PostgresStore,
-    message: &Message,
-) -> std::result::Result<(), PublishError> {
-    if message.topic() != Errand::TOPIC {
-        let topic = message.topic();
-        return Err(PublishError::permanent(format!("there is no errand of the topic {topic}")));
-    }
-    let errand = Errand::parse(message.body())
-        .and_then(|errand| errand.id().map(|_| errand))
-        .map_err(|error| PublishError::permanent(error.to_string()))?;
-    match run(store, &errand).await {
-        Ok(true) => Ok(()),
-        Ok(false) => {
-            Err(PublishError::failed("the barrier's errand is not finished; it comes again"))
-        }
-        Err(error) => Err(PublishError::failed(error.to_string())),
-    }
 }
 
 /// Does what the barrier's state asks for. `false`: it has to come again.

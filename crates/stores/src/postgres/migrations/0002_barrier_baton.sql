@@ -135,12 +135,14 @@ BEGIN
 END
 $$;
 
--- Completes a barrier that has what it wants, or makes sure that as many of its members are watched
+-- Completes a barrier that has what it wants (with p_ends), or makes sure that as many of its members are watched
 -- as have to be. The transaction has updated the barrier's row and found it open. Answers its state.
 --
 -- With p_full every group is counted and exactly as many are watched; without, a plain barrier is
 -- only asked whether anything is pending, and few watches are taken back at a time.
-CREATE OR REPLACE FUNCTION sendoff.barrier_evaluate(p_no bigint, p_full boolean) RETURNS text
+CREATE OR REPLACE FUNCTION sendoff.barrier_evaluate(
+    p_no bigint, p_full boolean, p_ends boolean DEFAULT true
+) RETURNS text
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
@@ -185,18 +187,20 @@ BEGIN
                coalesce(bool_or(s.lacking > 0), false), coalesce(sum(s.pending), 0),
                array_agg(s.grp), array_agg(CASE
                    WHEN s.pending = 0 THEN 0
-                   -- What a group has that has what it wants matters no more, but that the end of
-                   -- its last member is seen.
-                   WHEN s.lacking = 0 THEN least(s.watched - 1, 0)
+                   -- A group that has what it wants matters no more, but that the end of its last
+                   -- member is seen; unless all have and the next acknowledgement is to end it.
+                   WHEN s.lacking = 0 AND (p_ends OR l.any_lacking) THEN least(s.watched - 1, 0)
                    ELSE s.watched - s.needed END)
-          INTO l_met, l_unmet, l_left, l_groups, l_excess FROM stands s;
-        IF h.sealed AND (l_left = 0 OR NOT l_unmet) THEN
+          INTO l_met, l_unmet, l_left, l_groups, l_excess
+          FROM stands s, (SELECT coalesce(bool_or(t.lacking > 0), false) AS any_lacking
+                            FROM stands t) AS l;
+        IF p_ends AND h.sealed AND (l_left = 0 OR NOT l_unmet) THEN
             PERFORM sendoff.barrier_finish(p_no, 'complete', CASE
                 WHEN h.total = 0 OR (l_left = 0 AND NOT l_unmet) THEN 'all'
                 WHEN l_left = 0 THEN 'unmet' ELSE 'policy' END);
             RETURN 'complete';
         END IF;
-        IF h.sealed AND l_met <> h.met THEN
+        IF h.sealed AND l_unmet AND l_met <> h.met THEN
             UPDATE sendoff.barrier b SET met = l_met WHERE b.no = p_no;
         END IF;
         l_short := false;

@@ -45,7 +45,8 @@ BEGIN
         END IF;
     ELSIF NOT h.sealed OR NOT h.first_failure OR NOT EXISTS (
         SELECT FROM sendoff.barrier_member m WHERE m.barrier = p_no AND m.resolved_at IS NOT NULL
-           AND m.ok IS NOT TRUE AND NOT m.missing AND m.resolved_at >= h.opened_at) THEN
+           AND m.ok IS NOT TRUE AND NOT m.missing AND m.channel <> 'excluded'
+           AND m.resolved_at >= h.opened_at) THEN
         RETURN false;
     END IF;
     UPDATE sendoff.barrier b
@@ -151,7 +152,8 @@ AS $$
       LEFT JOIN LATERAL (
           SELECT min(m.resolved_at) AS failed_at FROM sendoff.barrier_member m
            WHERE b.first_failure AND m.barrier = b.no AND m.resolved_at IS NOT NULL
-             AND m.ok IS NOT TRUE AND NOT m.missing AND m.resolved_at >= b.opened_at) AS f ON true
+             AND m.ok IS NOT TRUE AND NOT m.missing AND m.channel <> 'excluded'
+             AND m.resolved_at >= b.opened_at) AS f ON true
      ORDER BY b.no
 $$;
 REVOKE ALL ON FUNCTION sendoff.barrier_findings(bigint, integer) FROM PUBLIC;
