@@ -28,7 +28,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 struct Due {
     no: i64,
     stands: Option<String>,
-    early: Option<bool>,
     probe: Option<String>,
     parent: Option<String>,
     member: Option<String>,
@@ -52,7 +51,6 @@ pub(super) async fn run(store: &PostgresStore, errand: &Errand) -> Result<bool> 
     match due.stands.as_deref() {
         None => Ok(true),
         Some("ended") => ascend(store, &id, &due).await,
-        Some(_) if due.early == Some(true) => Ok(false),
         Some(stands) => {
             if stands == "open" && errand.act == ErrandAct::Deadline && due.probe.is_some() {
                 last_probe(store, &id, due.probe.as_deref()).await;

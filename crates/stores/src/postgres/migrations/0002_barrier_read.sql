@@ -68,7 +68,7 @@ DECLARE
     l_page json;
 BEGIN
     SELECT b.no INTO l_no FROM sendoff.barrier b
-     WHERE b.tenant = p_tenant AND b.id = p_id AND NOT b.gone;
+     WHERE b.tenant = p_tenant AND b.id = p_id AND NOT b.gone AND NOT sendoff.barrier_is_over(b);
     IF l_no IS NULL THEN
         RETURN NULL;
     END IF;
