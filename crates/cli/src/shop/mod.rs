@@ -68,6 +68,16 @@ impl DataFolder {
         self.0.join("shop.db")
     }
 
+    /// The bearer token of its barriers' routes.
+    pub(crate) fn api_token(&self) -> PathBuf {
+        self.0.join("api-token")
+    }
+
+    /// The secret that signs callback tokens.
+    pub(crate) fn callback_secret(&self) -> PathBuf {
+        self.0.join("callback-secret")
+    }
+
     /// Where the relay delivers to.
     pub(crate) fn delivered(&self) -> PathBuf {
         self.0.join("delivered.jsonl")

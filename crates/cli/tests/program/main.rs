@@ -3,6 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "an error that a test does not expect is its failure")]
 
 mod bad_input;
+mod barrier;
+mod barrier_change;
+mod barrier_lines;
+mod barrier_refusals;
 mod completions;
 mod configuration;
 mod folder;
@@ -11,5 +15,8 @@ mod postgres;
 mod quarantine;
 mod relay;
 mod send;
+mod serve;
+mod serve_callback;
+mod stores;
 mod up;
 mod verify;

@@ -7,16 +7,15 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, Path, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use sendoff::{Error, ErrorKind};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
 use super::figures::Figures;
+use crate::http::Api;
 use crate::shop::{Close, NewOrder};
-use crate::stop::Stop;
 
 /// The largest request body.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -27,22 +26,18 @@ struct App {
     urls: Value,
 }
 
-/// Answers requests until a stop is asked for; then what was begun is finished.
-pub(super) async fn serve(listener: TcpListener, figures: Arc<Figures>, stop: Stop, urls: Value) {
-    let app = Router::new()
+/// The shop's routes beside those of its barriers.
+pub(super) fn routes(figures: Arc<Figures>, urls: Value, barriers: &Api) -> Router {
+    Router::new()
         .route("/", get(root))
         .route("/status", get(status))
         .route("/orders", post(place))
         .route("/orders/{id}", get(find))
-        .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .with_state(App { figures, urls });
-    let served =
-        axum::serve(listener, app).with_graceful_shutdown(async move { stop.asked().await }).await;
-    if let Err(error) = served {
-        tracing::error!(%error, "the HTTP endpoint ended");
-    }
+        .with_state(App { figures, urls })
+        .merge(barriers.routes())
+        .fallback(nothing_here)
 }
 
 /// What is refused, with its status.
@@ -141,8 +136,12 @@ async fn find(State(app): State<App>, Path(id): Path<String>) -> Result<Response
     }
 }
 
-async fn nothing_here() -> Refusal {
+async fn nothing_here(uri: Uri) -> Response {
+    if uri.path().starts_with("/v1/") {
+        return crate::http::nothing_here().await.into_response();
+    }
     Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here; GET / lists the URLs")
+        .into_response()
 }
 
 async fn wrong_method() -> Refusal {

@@ -3,6 +3,7 @@
 //!
 //! What does not belong here: the transaction itself ([`crate::shop`]).
 
+mod barriers;
 mod figures;
 mod http;
 mod listen;
@@ -55,6 +56,7 @@ pub(crate) async fn run(
     let stop = Stop::listen()?;
     let figures = Arc::new(Figures::begin(shop.clone(), store.clone()).await?);
 
+    let api = barriers::api(configuration, &folder, store.clone(), wake.clone())?;
     let relay = Relay::builder(store.clone(), Arc::new(publisher))
         .settings(settings)
         .wake(wake)
@@ -63,8 +65,9 @@ pub(crate) async fn run(
     let relay = Running::begin(relay);
     let place = Place { port: listener.port, folder: &folder, rate: arguments.rate };
     place.announce(arguments.port, figures.read().await?.committed, form)?;
-    let server = http::serve(listener.socket, figures.clone(), stop.clone(), place.urls());
-    let server = tokio::spawn(server);
+    let routes = http::routes(figures.clone(), place.urls(), &api);
+    let bounds = crate::http::Bounds::of(configuration)?;
+    let server = tokio::spawn(crate::http::serve(listener.socket, routes, bounds, stop.clone()));
     let load = tokio::spawn(load::run(arguments.rate, figures.clone(), stop.clone()));
     figures::show(&figures, form, stop.asked()).await?;
 
@@ -140,6 +143,8 @@ impl Place<'_> {
             "status": format!("{url}/status"),
             "place_an_order": format!("{url}/orders"),
             "one_order": format!("{url}/orders/ID"),
+            "barriers": format!("{url}/v1/barriers"),
+            "description": format!("{url}/openapi.json"),
         })
     }
 
@@ -178,6 +183,7 @@ impl Place<'_> {
         text.push_str(&format!(
             "orders   {url}/orders\n\
              figures  {url}/\n\
+             barriers {url}/v1/barriers (the bearer token is in api-token)\n\
              data     {data} (shop.db, delivered.jsonl)\n\
              load     {load}\n\
              try      curl -d '{{\"customer\":\"you\",\"item\":\"tea\",\"quantity\":2}}' {url}/orders\n\
