@@ -11,11 +11,12 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use sendoff::{Error, ErrorKind};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::figures::Figures;
 use crate::http::Api;
-use crate::shop::{Close, NewOrder};
+use crate::shop::{Close, NewBatch, NewOrder};
 
 /// The largest request body.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -33,6 +34,8 @@ pub(super) fn routes(figures: Arc<Figures>, urls: Value, barriers: &Api) -> Rout
         .route("/status", get(status))
         .route("/orders", post(place))
         .route("/orders/{id}", get(find))
+        .route("/batches", post(send_batch))
+        .route("/batches/{id}", get(batch))
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(App { figures, urls })
@@ -82,29 +85,11 @@ async fn place(
     State(app): State<App>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refusal> {
-    let body = body.map_err(|rejection| {
-        let status = rejection.status();
-        let kind = match status {
-            StatusCode::PAYLOAD_TOO_LARGE => "too_large",
-            _ => "invalid",
-        };
-        let why = format!(
-            "the body cannot be read (at most {BODY_BYTES_MAX} bytes): {}",
-            rejection.body_text()
-        );
-        Refusal::new(status, kind, why)
-    })?;
-    let order = if body.is_empty() {
-        NewOrder::default()
-    } else {
-        serde_json::from_slice(&body).map_err(|error| {
-            let why = format!(
-                "the body is not an order: {error}; \
-                 write {{\"customer\":\"ada\",\"item\":\"tea\",\"quantity\":2}}, each part is optional"
-            );
-            Refusal::new(StatusCode::BAD_REQUEST, "invalid", why)
-        })?
-    };
+    let order: NewOrder = read(
+        body,
+        "an order",
+        r#"{"customer":"ada","item":"tea","quantity":2}, each part is optional"#,
+    )?;
     match app.figures.place(order).await? {
         Close::Committed(order) => {
             let place = format!("/orders/{}", order.id);
@@ -117,6 +102,56 @@ async fn place(
                 "message": "the transaction rolled back, as asked: neither the order nor its message is there",
                 "id": order.id,
             }),
+        )),
+    }
+}
+
+/// The body's JSON; nothing is the default.
+fn read<T: DeserializeOwned + Default>(
+    body: Result<Bytes, BytesRejection>,
+    what: &str,
+    example: &str,
+) -> Result<T, Refusal> {
+    let body = body.map_err(|rejection| {
+        let status = rejection.status();
+        let kind = match status {
+            StatusCode::PAYLOAD_TOO_LARGE => "too_large",
+            _ => "invalid",
+        };
+        let why = format!(
+            "the body cannot be read (at most {BODY_BYTES_MAX} bytes): {}",
+            rejection.body_text()
+        );
+        Refusal::new(status, kind, why)
+    })?;
+    if body.is_empty() {
+        return Ok(T::default());
+    }
+    serde_json::from_slice(&body).map_err(|error| {
+        let why = format!("the body is not {what}: {error}; write {example}");
+        Refusal::new(StatusCode::BAD_REQUEST, "invalid", why)
+    })
+}
+
+/// Sends documents to the partner; the batch is there and its messages will leave.
+async fn send_batch(
+    State(app): State<App>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Refusal> {
+    let asked: NewBatch =
+        read(body, "a batch", r#"{"documents":1000,"deadline_s":30}, each part is optional"#)?;
+    let batch = app.figures.send_batch(asked).await?;
+    let place = format!("/batches/{}", batch.id);
+    Ok((StatusCode::CREATED, [("location", place)], Json(batch)).into_response())
+}
+
+async fn batch(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Refusal> {
+    match app.figures.batch(&id).await? {
+        Some(status) => Ok(Json(status).into_response()),
+        None => Err(Refusal::new(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            "no batch with this id has committed",
         )),
     }
 }
