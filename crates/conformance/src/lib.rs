@@ -1,8 +1,9 @@
-//! What Sendoff's own tests stand on: one suite for every store, one for every publisher, and the
-//! private servers that tests start.
+//! What Sendoff's own tests stand on: one suite for every store, one for its barriers, one for every
+//! publisher, and the private servers that tests start.
 //!
 //! What does not belong here: tests of one store or one publisher only; those live beside it.
 
+pub mod barrier;
 pub mod publisher;
 pub mod servers;
 pub mod store;

@@ -23,6 +23,7 @@ const MIGRATIONS: [(u32, &str); 2] = [
             include_str!("migrations/0002_barrier_change.sql"),
             include_str!("migrations/0002_barrier_close.sql"),
             include_str!("migrations/0002_barrier_read.sql"),
+            include_str!("migrations/0002_barrier_api.sql"),
         ),
     ),
 ];
@@ -59,7 +60,7 @@ const RELATIONS: [&str; 29] = [
     "barrier_evidence_n_seq",
     "barrier_evidence_pkey",
 ];
-const FUNCTIONS: [&str; 37] = [
+const FUNCTIONS: [&str; 43] = [
     "send",
     "record_keys",
     "barrier_message_id",
@@ -69,6 +70,7 @@ const FUNCTIONS: [&str; 37] = [
     "barrier_finish",
     "barrier_hand_on",
     "barrier_evaluate",
+    "barrier_hand_on_patiently",
     "barrier_settle",
     "barrier_resolve",
     "barrier_has_left",
@@ -77,6 +79,7 @@ const FUNCTIONS: [&str; 37] = [
     "barrier_insert",
     "barrier_lock",
     "barrier_refusal",
+    "barrier_takes_none",
     "barrier_changed",
     "barrier_grow",
     "barrier_seal",
@@ -97,6 +100,10 @@ const FUNCTIONS: [&str; 37] = [
     "barrier_reasons",
     "barrier_names",
     "barrier_witness",
+    "barrier_time",
+    "barrier_create",
+    "barrier_ack",
+    "barrier_status",
 ];
 const TRIGGERS: [&str; 1] = ["outbox_record_keys"];
 

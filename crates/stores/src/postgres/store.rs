@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use sendoff_core::barrier::attend;
 use sendoff_core::publisher::PublishError;
 use sendoff_core::store::{
     LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Verdict,
@@ -11,7 +12,7 @@ use sendoff_core::store::{
 use sendoff_core::time::whole_micros;
 use sendoff_core::{Message, Result};
 
-use super::barrier::{self, Rounds};
+use super::barrier::Rounds;
 use super::lease::Walk;
 use super::listen::Listener;
 use super::options::PostgresOptions;
@@ -129,6 +130,6 @@ impl OutboxStore for PostgresStore {
     }
 
     async fn attend(&self, message: &Message) -> std::result::Result<(), PublishError> {
-        barrier::attend(self, message).await
+        attend(self, message).await
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn id(name: &str) -> BarrierId {
     BarrierId::new(name).unwrap()
 }
 
-pub(crate) fn name(name: &str) -> MemberName {
+pub(crate) fn name(name: impl AsRef<[u8]>) -> MemberName {
     MemberName::new(name).unwrap()
 }
 
@@ -126,7 +126,8 @@ impl Race {
                     for round in 0..race.rounds {
                         step.wait().await;
                         for transaction in (race.part)(round, session) {
-                            commit(&mut client, &race, &format!("round-{round}"), &transaction).await;
+                            commit(&mut client, &race, &format!("round-{round}"), &transaction)
+                                .await;
                         }
                         step.wait().await;
                     }
@@ -218,6 +219,7 @@ async fn watch(url: String) {
         let early: i64 = client
             .query_one(
                 "SELECT count(*) FROM sendoff.barrier b JOIN sendoff.outbox o ON o.key = b.id \
+                    AND o.headers ->> 'sendoff-barrier-epoch' = b.epoch::text \
                   WHERE b.state IN ('open', 'closing') OR (b.reason = 'all' AND EXISTS ( \
                         SELECT FROM sendoff.barrier_member m \
                          WHERE m.barrier = b.no AND m.resolved_at IS NULL))",

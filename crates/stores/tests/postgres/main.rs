@@ -3,7 +3,10 @@
 #![cfg(feature = "postgres")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test panics where it fails")]
 
+mod barrier_close;
+mod barrier_faults;
 mod barrier_races;
+mod barrier_sql;
 mod barrier_stage;
 mod faults;
 mod held;

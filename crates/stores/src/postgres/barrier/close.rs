@@ -2,11 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use sendoff_core::Result;
 use sendoff_core::barrier::{
     Ack, AckBatch, BarrierDesk, BarrierId, Errand, ErrandAct, MemberName, Reason, RefusalCode,
 };
-use sendoff_core::publisher::PublishError;
-use sendoff_core::{Message, Result};
 use serde::Deserialize;
 
 use super::desk::Counter;
@@ -29,32 +28,10 @@ const PAUSE: Duration = Duration::from_millis(20);
 struct Due {
     no: i64,
     stands: Option<String>,
-    early: Option<bool>,
     probe: Option<String>,
     parent: Option<String>,
     member: Option<String>,
     reason: Option<Reason>,
-}
-
-/// Runs a message of the product's own.
-pub(in crate::postgres) async fn attend(
-    store: &PostgresStore,
-    message: &Message,
-) -> std::result::Result<(), PublishError> {
-    if message.topic() != Errand::TOPIC {
-        let topic = message.topic();
-        return Err(PublishError::permanent(format!("there is no errand of the topic {topic}")));
-    }
-    let errand = Errand::parse(message.body())
-        .and_then(|errand| errand.id().map(|_| errand))
-        .map_err(|error| PublishError::permanent(error.to_string()))?;
-    match run(store, &errand).await {
-        Ok(true) => Ok(()),
-        Ok(false) => {
-            Err(PublishError::failed("the barrier's errand is not finished; it comes again"))
-        }
-        Err(error) => Err(PublishError::failed(error.to_string())),
-    }
 }
 
 /// Does what the barrier's state asks for. `false`: it has to come again.
@@ -74,7 +51,6 @@ pub(super) async fn run(store: &PostgresStore, errand: &Errand) -> Result<bool> 
     match due.stands.as_deref() {
         None => Ok(true),
         Some("ended") => ascend(store, &id, &due).await,
-        Some(_) if due.early == Some(true) => Ok(false),
         Some(stands) => {
             if stands == "open" && errand.act == ErrandAct::Deadline && due.probe.is_some() {
                 last_probe(store, &id, due.probe.as_deref()).await;

@@ -17,7 +17,6 @@ mod probe;
 mod read;
 mod watch;
 
-pub(super) use close::attend;
 pub(super) use watch::Rounds;
 
 use std::future::Future;

@@ -115,13 +115,15 @@ BEGIN
           INTO l_hits, l_failed, l_groups, l_oks FROM hit h;
     END IF;
 
-    IF l_failed AND l_first_failure THEN
+    -- What was excluded resolves its member as failed, and ends nothing.
+    l_failed := l_failed AND l_first_failure AND p_channel <> 'excluded';
+    IF l_failed THEN
         -- The closer is asked for, not waited for: this acknowledgement must not touch the barrier's
         -- row. One that committed before has asked already.
         IF NOT EXISTS (
             SELECT FROM sendoff.barrier_member m
              WHERE m.barrier = l_no AND m.resolved_at IS NOT NULL AND m.ok IS NOT TRUE
-               AND NOT m.missing AND m.resolved_at >= l_opened_at
+               AND NOT m.missing AND m.channel <> 'excluded' AND m.resolved_at >= l_opened_at
                AND m.name NOT IN (SELECT p_names[n] FROM unnest(l_hits) AS n)) THEN
             PERFORM sendoff.barrier_errand(b, 'first_failure', NULL)
                FROM sendoff.barrier b WHERE b.no = l_no;

@@ -135,12 +135,14 @@ BEGIN
 END
 $$;
 
--- Completes a barrier that has what it wants, or makes sure that as many of its members are watched
+-- Completes a barrier that has what it wants (with p_ends), or makes sure that as many of its members are watched
 -- as have to be. The transaction has updated the barrier's row and found it open. Answers its state.
 --
 -- With p_full every group is counted and exactly as many are watched; without, a plain barrier is
 -- only asked whether anything is pending, and few watches are taken back at a time.
-CREATE OR REPLACE FUNCTION sendoff.barrier_evaluate(p_no bigint, p_full boolean) RETURNS text
+CREATE OR REPLACE FUNCTION sendoff.barrier_evaluate(
+    p_no bigint, p_full boolean, p_ends boolean DEFAULT true
+) RETURNS text
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
@@ -185,18 +187,20 @@ BEGIN
                coalesce(bool_or(s.lacking > 0), false), coalesce(sum(s.pending), 0),
                array_agg(s.grp), array_agg(CASE
                    WHEN s.pending = 0 THEN 0
-                   -- What a group has that has what it wants matters no more, but that the end of
-                   -- its last member is seen.
-                   WHEN s.lacking = 0 THEN least(s.watched - 1, 0)
+                   -- A group that has what it wants matters no more, but that the end of its last
+                   -- member is seen; unless all have and the next acknowledgement is to end it.
+                   WHEN s.lacking = 0 AND (p_ends OR l.any_lacking) THEN least(s.watched - 1, 0)
                    ELSE s.watched - s.needed END)
-          INTO l_met, l_unmet, l_left, l_groups, l_excess FROM stands s;
-        IF h.sealed AND (l_left = 0 OR NOT l_unmet) THEN
+          INTO l_met, l_unmet, l_left, l_groups, l_excess
+          FROM stands s, (SELECT coalesce(bool_or(t.lacking > 0), false) AS any_lacking
+                            FROM stands t) AS l;
+        IF p_ends AND h.sealed AND (l_left = 0 OR NOT l_unmet) THEN
             PERFORM sendoff.barrier_finish(p_no, 'complete', CASE
                 WHEN h.total = 0 OR (l_left = 0 AND NOT l_unmet) THEN 'all'
                 WHEN l_left = 0 THEN 'unmet' ELSE 'policy' END);
             RETURN 'complete';
         END IF;
-        IF h.sealed AND l_met <> h.met THEN
+        IF h.sealed AND l_unmet AND l_met <> h.met THEN
             UPDATE sendoff.barrier b SET met = l_met WHERE b.no = p_no;
         END IF;
         l_short := false;
@@ -230,9 +234,46 @@ BEGIN
 END
 $$;
 
+-- Marks so many pending members of a group as watched, waiting for whoever has locked them, one after
+-- the other. Answers how many there were too few.
+--
+-- The barrier's row must not be locked by whoever waits here: a member that was watched in the
+-- meantime may be acknowledged by somebody who wants that row next. Each wait is for a member that a
+-- fresh look finds unwatched, and whoever acknowledged it when it was watched has looked later; so
+-- those who wait for each other here would each have looked before the other.
+CREATE OR REPLACE FUNCTION sendoff.barrier_hand_on_patiently(
+    p_no bigint, p_group text, p_count bigint
+) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    l_left bigint := p_count;
+    l_name bytea;
+BEGIN
+    LOOP
+        SELECT m.name INTO l_name FROM sendoff.barrier_member m
+         WHERE m.barrier = p_no AND m.grp = p_group AND NOT m.watched AND m.resolved_at IS NULL
+         ORDER BY m.place LIMIT 1;
+        EXIT WHEN NOT FOUND;
+        PERFORM FROM sendoff.barrier_member m
+          WHERE m.barrier = p_no AND m.name = l_name AND NOT m.watched
+            AND coalesce(m.resolved_at, 'infinity') = 'infinity' FOR NO KEY UPDATE;
+        IF FOUND THEN
+            UPDATE sendoff.barrier_member m SET watched = true
+             WHERE m.barrier = p_no AND m.name = l_name;
+            l_left := l_left - 1;
+        END IF;
+        EXIT WHEN l_left = 0;
+        l_left := l_left - sendoff.barrier_hand_on(p_no, p_group, l_left, false);
+        EXIT WHEN l_left = 0;
+    END LOOP;
+    RETURN l_left;
+END
+$$;
+
 -- The end of a hand-on that found too few: p_short[i] more of the group p_groups[i] have to be
--- watched. Waits, for a bounded time, for whoever does the same and for acknowledgements that are
--- being committed. Answers the barrier's state.
+-- watched. Waits, for a bounded time, for acknowledgements that are being committed and for whoever
+-- does the same. Answers the barrier's state.
 CREATE OR REPLACE FUNCTION sendoff.barrier_settle(
     p_no bigint, p_groups text[], p_short bigint[]
 ) RETURNS text
@@ -242,14 +283,23 @@ DECLARE
     l_state text;
     l_short boolean := false;
 BEGIN
+    FOR i IN 1..cardinality(p_groups) LOOP
+        p_short[i] := sendoff.barrier_hand_on_patiently(p_no, p_groups[i], p_short[i]);
+    END LOOP;
+    IF 0 = ALL (p_short) THEN
+        RETURN 'open';
+    END IF;
     UPDATE sendoff.barrier b SET version = b.version + 1 WHERE b.no = p_no
         RETURNING b.state INTO l_state;
     IF l_state <> 'open' THEN
         -- Closed meanwhile: whoever closes it completes it.
         RETURN l_state;
     END IF;
+    -- Nothing was left that is not watched; unless a growth, or a watch taken back, came before the
+    -- lock.
     FOR i IN 1..cardinality(p_groups) LOOP
-        IF sendoff.barrier_hand_on(p_no, p_groups[i], p_short[i], true) < p_short[i] THEN
+        IF p_short[i] > 0
+           AND sendoff.barrier_hand_on(p_no, p_groups[i], p_short[i], true) < p_short[i] THEN
             l_short := true;
         END IF;
     END LOOP;

@@ -23,6 +23,18 @@ CREATE OR REPLACE FUNCTION sendoff.barrier_refusal(p_code text, p_detail text) R
     LANGUAGE sql IMMUTABLE
 AS $$ SELECT json_build_object('refused', $1, 'detail', $2)::text $$;
 
+-- Why a barrier takes no change at all; null where it takes some.
+CREATE OR REPLACE FUNCTION sendoff.barrier_takes_none(p_barrier sendoff.barrier) RETURNS text
+    LANGUAGE sql STABLE
+AS $$
+    SELECT CASE
+        WHEN ($1).no IS NULL THEN sendoff.barrier_refusal('not_found', NULL)
+        WHEN clock_timestamp() >= ($1).expires_at - interval '1 hour'
+            THEN sendoff.barrier_refusal('expired', 'barrier expired')
+        WHEN ($1).state = 'cancelled'
+            THEN sendoff.barrier_refusal('cancelled', 'the barrier was cancelled') END
+$$;
+
 CREATE OR REPLACE FUNCTION sendoff.barrier_changed(p_no bigint, p_members bigint) RETURNS text
     LANGUAGE sql STABLE
 AS $$
@@ -44,21 +56,24 @@ DECLARE
     l_quota jsonb;
     l_added bigint := 0;
     l_group text;
+    l_none  text;
 BEGIN
     SELECT b.* INTO h FROM sendoff.barrier b
      WHERE b.tenant = p_tenant AND b.id = p_id AND NOT b.gone;
-    IF h.no IS NULL THEN
-        RETURN sendoff.barrier_refusal('not_found', NULL);
+    l_none := sendoff.barrier_takes_none(h);
+    IF l_none IS NOT NULL THEN
+        RETURN l_none;
     ELSIF cardinality(p_names) = 0 THEN
         RETURN sendoff.barrier_changed(h.no, 0);
     END IF;
     h := sendoff.barrier_lock(p_tenant, p_id);
-    IF h.state <> 'open' OR h.sealed THEN
-        RETURN sendoff.barrier_refusal(CASE h.state WHEN 'cancelled' THEN 'cancelled' ELSE 'conflict' END,
+    l_none := sendoff.barrier_takes_none(h);
+    IF l_none IS NOT NULL THEN
+        RETURN l_none;
+    ELSIF h.state <> 'open' OR h.sealed THEN
+        RETURN sendoff.barrier_refusal('conflict',
             CASE h.state WHEN 'open' THEN 'the list is sealed' ELSE 'the barrier is ' || h.state END
             || ': it does not grow any more');
-    ELSIF clock_timestamp() >= h.expires_at - interval '1 hour' THEN
-        RETURN sendoff.barrier_refusal('expired', 'barrier expired');
     END IF;
     SELECT coalesce(u.grp, '') INTO l_group FROM unnest(p_names, p_groups) AS u(name, grp)
      WHERE NOT h.policy -> 'groups' ? coalesce(u.grp, '') LIMIT 1;
@@ -103,23 +118,24 @@ CREATE OR REPLACE FUNCTION sendoff.barrier_seal(p_tenant text, p_id text) RETURN
     SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 DECLARE
-    h sendoff.barrier;
+    h      sendoff.barrier;
+    l_none text;
 BEGIN
     h := sendoff.barrier_lock(p_tenant, p_id);
-    IF h.no IS NULL THEN
-        RETURN sendoff.barrier_refusal('not_found', NULL);
+    l_none := sendoff.barrier_takes_none(h);
+    IF l_none IS NOT NULL THEN
+        RETURN l_none;
     ELSIF h.sealed THEN
         RETURN sendoff.barrier_changed(h.no, 0);
     ELSIF h.state <> 'open' THEN
-        RETURN sendoff.barrier_refusal(CASE h.state WHEN 'cancelled' THEN 'cancelled' ELSE 'conflict' END,
+        RETURN sendoff.barrier_refusal('conflict',
             'the barrier is ' || h.state || ': it is not sealed any more');
-    ELSIF clock_timestamp() >= h.expires_at - interval '1 hour' THEN
-        RETURN sendoff.barrier_refusal('expired', 'barrier expired');
     END IF;
     UPDATE sendoff.barrier b SET sealed = true WHERE b.no = h.no RETURNING b.* INTO h;
     IF h.first_failure AND EXISTS (
         SELECT FROM sendoff.barrier_member m WHERE m.barrier = h.no AND m.resolved_at IS NOT NULL
-           AND m.ok IS NOT TRUE AND NOT m.missing AND m.resolved_at >= h.opened_at) THEN
+           AND m.ok IS NOT TRUE AND NOT m.missing AND m.channel <> 'excluded'
+           AND m.resolved_at >= h.opened_at) THEN
         -- Whoever failed before asked in vain, since nothing ends before the list is sealed.
         PERFORM sendoff.barrier_errand(h, 'first_failure', NULL);
     ELSE
@@ -135,16 +151,17 @@ CREATE OR REPLACE FUNCTION sendoff.barrier_cancel(p_tenant text, p_id text) RETU
     SET search_path = pg_catalog, pg_temp SET lock_timeout = '2s'
 AS $$
 DECLARE
-    h sendoff.barrier;
+    h      sendoff.barrier;
+    l_none text;
 BEGIN
     h := sendoff.barrier_lock(p_tenant, p_id);
-    IF h.no IS NULL THEN
-        RETURN sendoff.barrier_refusal('not_found', NULL);
+    l_none := sendoff.barrier_takes_none(h);
+    IF l_none IS NOT NULL THEN
+        RETURN l_none;
     ELSIF h.state IN ('complete', 'deadline') THEN
         RETURN sendoff.barrier_refusal('conflict', 'the barrier has ended: it is ' || h.state);
-    ELSIF h.state <> 'cancelled' THEN
-        PERFORM sendoff.barrier_finish(h.no, 'cancelled', 'cancelled');
     END IF;
+    PERFORM sendoff.barrier_finish(h.no, 'cancelled', 'cancelled');
     RETURN sendoff.barrier_changed(h.no, 0);
 END
 $$;
@@ -164,23 +181,22 @@ DECLARE
     l_name  bytea;
     l_count bigint;
     l_again bigint;
+    l_none  text;
 BEGIN
     h := sendoff.barrier_lock(p_tenant, p_id);
-    IF h.no IS NULL THEN
-        RETURN sendoff.barrier_refusal('not_found', NULL);
-    ELSIF h.state = 'cancelled' THEN
-        RETURN sendoff.barrier_refusal('cancelled', 'the barrier was cancelled');
+    l_none := sendoff.barrier_takes_none(h);
+    IF l_none IS NOT NULL THEN
+        RETURN l_none;
     ELSIF h.state NOT IN ('complete', 'deadline') THEN
         RETURN sendoff.barrier_refusal('conflict', 'the barrier has not ended: it is ' || h.state);
-    ELSIF sendoff.barrier_is_over(h) THEN
-        RETURN sendoff.barrier_refusal('expired', 'barrier expired');
     END IF;
     IF cardinality(p_names) > 0 THEN
         SELECT u.name INTO l_name FROM unnest(p_names) AS u(name)
          WHERE NOT EXISTS (SELECT FROM sendoff.barrier_member m
                             WHERE m.barrier = h.no AND m.name = u.name) LIMIT 1;
         IF FOUND THEN
-            RETURN sendoff.barrier_refusal('unknown_member', 'a name is not on the list');
+            RETURN sendoff.barrier_refusal('unknown_member',
+                encode(l_name, 'escape') || ' is not on the barrier''s list of members');
         END IF;
     END IF;
     SELECT count(*) INTO l_count FROM sendoff.barrier_member m
@@ -199,15 +215,17 @@ BEGIN
     UPDATE sendoff.barrier b
        SET state = 'open', reason = NULL, epoch = b.epoch + 1, opened_at = l_now, closing_at = NULL,
            completed_at = NULL, continuation = NULL, met = '{}',
-           deadline_at = l_now + (b.deadline_at - b.opened_at),
+           -- One that has passed ended the epoch before; this one has none unless it is to come.
+           deadline_at = CASE WHEN b.deadline_at > l_now THEN b.deadline_at END,
            expires_at = least(l_now + interval '7 days', (
                SELECT p.expires_at FROM sendoff.barrier p
                 WHERE p.tenant = b.tenant AND p.id = b.parent_id AND NOT p.gone))
      WHERE b.no = h.no RETURNING b.* INTO h;
-    IF h.on_deadline = 'continue' THEN
+    IF h.on_deadline = 'continue' AND h.deadline_at IS NOT NULL THEN
         PERFORM sendoff.barrier_errand(h, 'deadline', h.deadline_at);
     END IF;
-    PERFORM sendoff.barrier_evaluate(h.no, true);
+    -- It ends with an acknowledgement, also where its policy is met with these pending.
+    PERFORM sendoff.barrier_evaluate(h.no, true, false);
     RETURN sendoff.barrier_changed(h.no, l_again);
 END
 $$;

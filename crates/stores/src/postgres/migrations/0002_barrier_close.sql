@@ -10,13 +10,12 @@ CREATE OR REPLACE FUNCTION sendoff.barrier_due(
 AS $$
     SELECT coalesce((
         SELECT json_build_object('no', b.no, 'probe', b.probe, 'parent', b.parent_id,
-            'member', encode(b.parent_member, 'hex'), 'reason', b.reason, 'early',
-            $5 = 'deadline' AND b.state = 'open' AND b.deadline_at > clock_timestamp(),
-            'stands', CASE
+            'member', encode(b.parent_member, 'hex'), 'reason', b.reason, 'stands', CASE
                 WHEN $5 = 'ascend' AND b.parent_id IS NOT NULL
                  AND b.state IN ('complete', 'deadline', 'cancelled') THEN 'ended'
                 WHEN $5 <> 'ascend' AND b.state = 'closing' THEN 'closing'
                 WHEN b.state = 'open' AND ($5 = 'deadline' AND b.on_deadline = 'continue'
+                      AND b.deadline_at <= clock_timestamp()
                   OR $5 = 'first_failure' AND b.first_failure) THEN 'open' END)::text
           FROM sendoff.barrier b
          WHERE b.tenant = $1 AND b.id = $2 AND NOT b.gone AND b.incarnation::text = $3
@@ -45,7 +44,8 @@ BEGIN
         END IF;
     ELSIF NOT h.sealed OR NOT h.first_failure OR NOT EXISTS (
         SELECT FROM sendoff.barrier_member m WHERE m.barrier = p_no AND m.resolved_at IS NOT NULL
-           AND m.ok IS NOT TRUE AND NOT m.missing AND m.resolved_at >= h.opened_at) THEN
+           AND m.ok IS NOT TRUE AND NOT m.missing AND m.channel <> 'excluded'
+           AND m.resolved_at >= h.opened_at) THEN
         RETURN false;
     END IF;
     UPDATE sendoff.barrier b
@@ -151,7 +151,8 @@ AS $$
       LEFT JOIN LATERAL (
           SELECT min(m.resolved_at) AS failed_at FROM sendoff.barrier_member m
            WHERE b.first_failure AND m.barrier = b.no AND m.resolved_at IS NOT NULL
-             AND m.ok IS NOT TRUE AND NOT m.missing AND m.resolved_at >= b.opened_at) AS f ON true
+             AND m.ok IS NOT TRUE AND NOT m.missing AND m.channel <> 'excluded'
+             AND m.resolved_at >= b.opened_at) AS f ON true
      ORDER BY b.no
 $$;
 REVOKE ALL ON FUNCTION sendoff.barrier_findings(bigint, integer) FROM PUBLIC;
@@ -176,8 +177,8 @@ END
 $$;
 REVOKE ALL ON FUNCTION sendoff.barrier_mend(bigint) FROM PUBLIC;
 
--- Deletes at most p_rows rows of barriers whose time is over: first it is gone for everybody, then
--- its members go, then its own row. Waits for nobody.
+-- Deletes at most p_rows members of barriers whose time is over: first a barrier is gone for
+-- everybody, then its members go, then its own row. Waits for nobody.
 CREATE OR REPLACE FUNCTION sendoff.barrier_sweep(p_rows integer) RETURNS bigint
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET jit = off
@@ -208,7 +209,6 @@ BEGIN
         IF NOT EXISTS (SELECT FROM sendoff.barrier_member m WHERE m.barrier = l_no) THEN
             DELETE FROM sendoff.barrier_evidence e WHERE e.barrier = l_no;
             DELETE FROM sendoff.barrier b WHERE b.no = l_no;
-            l_sum := l_sum + 1;
         END IF;
     END LOOP;
     RETURN l_sum;

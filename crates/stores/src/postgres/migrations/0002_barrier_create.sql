@@ -69,13 +69,14 @@ DECLARE
     l_now    timestamptz := clock_timestamp();
     l_parent text := p_plan ->> 'parent';
     l_name   bytea := decode(p_plan ->> 'parent_member', 'hex');
+    l_deadline timestamptz := l_now + (p_plan ->> 'deadline_us')::bigint * interval '1 microsecond';
+    l_expires_at timestamptz;
 BEGIN
+    -- `Plan::digest` of the Rust crates.
     SELECT sha256(coalesce(string_agg(
-               int4send(octet_length(u.name)) || u.name
-                   || int4send(octet_length(coalesce(u.grp, '')))
-                   || convert_to(coalesce(u.grp, ''), 'UTF8'),
-               ''::bytea ORDER BY u.name), ''::bytea))
-      INTO l_digest FROM unnest(p_names, p_groups) AS u(name, grp);
+               convert_to(octet_length(u.name)::text || ' ', 'UTF8') || u.name, ''::bytea
+               ORDER BY u.name), ''::bytea))
+      INTO l_digest FROM unnest(p_names) AS u(name);
     LOOP
         SELECT b.* INTO h FROM sendoff.barrier b
          WHERE b.tenant = p_tenant AND b.id = p_id AND NOT b.gone;
@@ -98,7 +99,13 @@ BEGIN
             IF NOT FOUND THEN
                 RETURN json_build_object('refused', 'not_found', 'detail',
                     'there is no barrier ' || l_parent || ' of which this one could be a member');
-            ELSIF p.state <> 'open' OR l_now >= p.expires_at - interval '1 hour' THEN
+            ELSIF p.state = 'cancelled' THEN
+                RETURN json_build_object('refused', 'cancelled', 'detail', 'the barrier ' || l_parent
+                    || ', of which this one would be a member, was cancelled');
+            ELSIF l_now >= p.expires_at - interval '1 hour' THEN
+                RETURN json_build_object('refused', 'expired', 'detail', 'barrier expired: '
+                    || l_parent || ', of which this one would be a member');
+            ELSIF p.state <> 'open' THEN
                 RETURN json_build_object('refused', 'conflict', 'detail', 'the barrier ' || l_parent
                     || ', of which this one would be a member, is not open');
             END IF;
@@ -112,13 +119,18 @@ BEGIN
                     'the member of the barrier ' || l_parent || ' is resolved already');
             END IF;
         END IF;
+        l_expires_at := least(l_now + interval '7 days', p.expires_at);
+        IF l_deadline > l_expires_at - interval '1 hour' THEN
+            RETURN json_build_object('refused', 'invalid', 'detail',
+                'the deadline lies behind the last acknowledgement: a barrier goes no later than the '
+                'one of which it is a member');
+        END IF;
         INSERT INTO sendoff.barrier (
             tenant, id, sealed, plain, first_failure, created_at, opened_at, deadline_at, expires_at,
             total, on_deadline, continue_with, parent_id, parent_member, digest, policy, probe, handed)
         VALUES (p_tenant, p_id, (p_plan -> 'sealed')::boolean, (p_plan -> 'plain')::boolean,
             (p_plan -> 'first_failure')::boolean, l_now, l_now,
-            l_now + (p_plan ->> 'deadline_us')::bigint * interval '1 microsecond',
-            least(l_now + interval '7 days', p.expires_at), cardinality(p_names),
+            l_deadline, l_expires_at, cardinality(p_names),
             p_plan ->> 'on_deadline', p_plan ->> 'continue_with', l_parent, l_name, l_digest,
             p_plan -> 'policy', p_plan ->> 'probe', p_handed)
         -- Waits for whoever creates the same at the same time, and then finds it.

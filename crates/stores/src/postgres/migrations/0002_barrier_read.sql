@@ -12,8 +12,8 @@ AS $$
         'pending', c.total - c.resolved - c.missing, 'failed', c.failed, 'missing', c.missing,
         'state', CASE WHEN sendoff.barrier_is_over($1) THEN 'expired' ELSE ($1).state END,
         'overdue', ($1).state IN ('open', 'closing') AND ($1).deadline_at <= clock_timestamp(),
-        'dispatched', CASE WHEN ($1).continue_with IS NOT NULL THEN
-            ($1).continuation IS NOT NULL AND sendoff.barrier_has_left(($1).continuation) END,
+        'dispatched', CASE WHEN ($1).continuation IS NOT NULL THEN
+            sendoff.barrier_has_left(($1).continuation) END,
         'reason', ($1).reason, 'epoch', ($1).epoch, 'sealed', ($1).sealed,
         'created_at', sendoff.barrier_micros(($1).created_at),
         'deadline_at', sendoff.barrier_micros(($1).deadline_at),
@@ -68,7 +68,7 @@ DECLARE
     l_page json;
 BEGIN
     SELECT b.no INTO l_no FROM sendoff.barrier b
-     WHERE b.tenant = p_tenant AND b.id = p_id AND NOT b.gone;
+     WHERE b.tenant = p_tenant AND b.id = p_id AND NOT b.gone AND NOT sendoff.barrier_is_over(b);
     IF l_no IS NULL THEN
         RETURN NULL;
     END IF;

@@ -1,0 +1,151 @@
+//! The suite of barriers, on PostgreSQL: the desk on the store's own connections, and transactions of
+//! sqlx. Those of tokio-postgres run in the races.
+#![cfg(feature = "sqlx-0_9-postgres")]
+#![allow(clippy::expect_used, reason = "a test's own set-up has nobody to hand an error to")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sendoff_conformance::barrier::{OpenTransaction, Store, Subject};
+use sendoff_conformance::servers::fresh_database;
+use sendoff_core::barrier::{
+    AckBatch, AckedBatch, Answer, BarrierId, BarrierTransaction, Barriers, Change, Changed,
+    Continuation, Created, Failed, Outcomes, Page, Plan, Status,
+};
+use sendoff_core::outbox::Transaction;
+use sendoff_core::{Error, ErrorKind, Message, Result};
+use sendoff_stores::postgres::{PostgresOptions, PostgresStore};
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{AssertSqlSafe, PgPool, Postgres};
+
+/// A database of one case.
+struct Database {
+    url: String,
+    pool: PgPool,
+}
+
+fn failed(error: sqlx::Error) -> Error {
+    let kind = match error.as_database_error().and_then(|error| error.code()) {
+        Some(code) if code == "23505" => ErrorKind::Duplicate,
+        _ => ErrorKind::Unexpected,
+    };
+    Error::new(kind, "running a case's own statement").caused_by(error)
+}
+
+#[async_trait]
+impl Subject for Database {
+    async fn empty() -> Result<Self> {
+        let url = tokio::task::spawn_blocking(fresh_database)
+            .await
+            .expect("the task ends")
+            .expect("a database");
+        let pool = PgPoolOptions::new().max_connections(4).connect(&url).await.map_err(failed)?;
+        Ok(Self { url, pool })
+    }
+
+    async fn open(&self) -> Result<Arc<dyn Store>> {
+        Ok(Arc::new(PostgresStore::new(&self.url, PostgresOptions::default())?))
+    }
+
+    async fn begin(&self) -> Result<Box<dyn OpenTransaction>> {
+        Ok(Box::new(Open(self.pool.begin().await.map_err(failed)?)))
+    }
+
+    async fn age(&self, by: Duration) -> Result<()> {
+        let shift = format!("interval '{} microseconds'", by.as_micros());
+        for (table, columns) in [
+            (
+                "barrier",
+                &[
+                    "created_at",
+                    "opened_at",
+                    "deadline_at",
+                    "closing_at",
+                    "completed_at",
+                    "expires_at",
+                ][..],
+            ),
+            ("barrier_member", &["resolved_at"]),
+            ("barrier_evidence", &["at"]),
+            ("outbox", &["due_at", "retry_at"]),
+        ] {
+            let set: Vec<String> =
+                columns.iter().map(|column| format!("{column} = {column} - {shift}")).collect();
+            let update = format!("UPDATE sendoff.{table} SET {}", set.join(", "));
+            sqlx::query(AssertSqlSafe(update)).execute(&self.pool).await.map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    async fn lost(&self, acks: &[(&str, bool)]) -> Result<Option<String>> {
+        let create = "CREATE TABLE IF NOT EXISTS lost (member text, ok boolean)";
+        sqlx::query(create).execute(&self.pool).await.map_err(failed)?;
+        for (member, ok) in acks {
+            sqlx::query("INSERT INTO lost VALUES ($1, $2)")
+                .bind(member)
+                .bind(ok)
+                .execute(&self.pool)
+                .await
+                .map_err(failed)?;
+        }
+        Ok(Some("SELECT member, ok FROM lost".to_owned()))
+    }
+}
+
+struct Open(sqlx::Transaction<'static, Postgres>);
+
+#[async_trait]
+impl OpenTransaction for Open {
+    async fn create(&mut self, plan: &Plan) -> Result<Answer<Created>> {
+        self.0.create_barrier(plan).await.map_err(failed)
+    }
+
+    async fn ack(&mut self, batch: &AckBatch) -> Result<Answer<AckedBatch>> {
+        self.0.ack_members(batch).await.map_err(failed)
+    }
+
+    async fn change(&mut self, id: &BarrierId, change: &Change) -> Result<Answer<Changed>> {
+        self.0.change_barrier(id, change).await.map_err(failed)
+    }
+
+    async fn status(&mut self, id: &BarrierId) -> Result<Option<Status>> {
+        self.0.barrier_status(id).await.map_err(failed)
+    }
+
+    async fn hydrate(&mut self, continuation: &Continuation) -> Result<Option<Status>> {
+        let barriers = Barriers::of_tenant(continuation.tenant.as_str());
+        barriers.hydrate(&mut self.0, continuation).await.map_err(|error| match error {
+            Failed::Driver(error) => failed(error),
+            Failed::Refused(refusal) => Error::invalid("hydrating", refusal.to_string()),
+        })
+    }
+
+    async fn outcomes(&mut self, page: &Page) -> Result<Option<Outcomes>> {
+        self.0.barrier_outcomes(page).await.map_err(failed)
+    }
+
+    async fn send(&mut self, message: &Message) -> Result<()> {
+        self.0.append(std::slice::from_ref(message)).await.map_err(failed)
+    }
+
+    async fn savepoint(&mut self, name: &str) -> Result<()> {
+        let text = AssertSqlSafe(format!("SAVEPOINT \"{name}\""));
+        sqlx::query(text).execute(&mut *self.0).await.map(drop).map_err(failed)
+    }
+
+    async fn rollback_to(&mut self, name: &str) -> Result<()> {
+        let text = AssertSqlSafe(format!("ROLLBACK TO SAVEPOINT \"{name}\""));
+        sqlx::query(text).execute(&mut *self.0).await.map(drop).map_err(failed)
+    }
+
+    async fn commit(self: Box<Self>) -> Result<()> {
+        self.0.commit().await.map_err(failed)
+    }
+
+    async fn rollback(self: Box<Self>) -> Result<()> {
+        self.0.rollback().await.map_err(failed)
+    }
+}
+
+sendoff_conformance::barrier_suite!(Database);
