@@ -2,6 +2,7 @@
 //!
 //! What does not belong here: printing. [`crate::output`] tells a failure to the user.
 
+use sendoff::barrier::{Refusal, RefusalCode};
 use sendoff::{Error, ErrorKind};
 
 /// The program's exit codes. They are part of its interface: scripts rely on them.
@@ -20,10 +21,14 @@ pub(crate) enum Exit {
     /// The store is not there, is not migrated, or has a schema that is newer than this program or
     /// made by another text of it.
     Schema = 5,
-    /// The message that was asked for is not there.
+    /// The message or barrier that was asked for is not there.
     NotFound = 6,
     /// `verify`: something is lost, unknown or out of order.
     Broken = 7,
+    /// `barrier`: refused, with nothing changed, since it does not fit how the barrier stands.
+    Refused = 8,
+    /// `barrier`: another transaction held what this one needs. Run it again.
+    Busy = 9,
 }
 
 /// The table of exit codes in `--help`; `docs/reference/cli.md` has the same.
@@ -35,8 +40,10 @@ Exit codes:
   3  relay --once: nothing due is pending, but messages stand in quarantine
   4  relay --once: gave up (stopped, or --max-wait passed) with due messages pending
   5  the store is not there, is not migrated, or has a schema that this program refuses
-  6  the message that was asked for is not there
+  6  the message or barrier that was asked for is not there
   7  verify: something is lost, unknown or out of order
+  8  barrier: refused (unknown member, expired, cancelled, conflict); nothing changed
+  9  barrier: busy, nothing changed; run it again
   130, 143  a second SIGINT or SIGTERM ended the program at once";
 
 impl Exit {
@@ -58,6 +65,36 @@ impl Exit {
     }
 }
 
+impl From<RefusalCode> for Exit {
+    fn from(code: RefusalCode) -> Self {
+        match code {
+            RefusalCode::Invalid | RefusalCode::TooLarge | RefusalCode::DuplicateName => {
+                Self::Usage
+            }
+            RefusalCode::NotFound => Self::NotFound,
+            RefusalCode::Busy => Self::Busy,
+            _ => Self::Refused,
+        }
+    }
+}
+
+/// What to do next about a barrier's refusal, where nobody knows better.
+pub(crate) fn advice(code: RefusalCode) -> &'static str {
+    match code {
+        RefusalCode::UnknownMember => {
+            "`sendoff barrier results ID --pending` lists the names, `sendoff barrier why ID` near misses"
+        }
+        RefusalCode::Expired => "take another id; this one is free again when its week is over",
+        RefusalCode::Cancelled => "it was ended on purpose; go on with a new barrier",
+        RefusalCode::TooLarge => "make it smaller; nothing was changed",
+        RefusalCode::DuplicateName => "take one of the two out of the list",
+        RefusalCode::NotFound => "`sendoff barrier list` shows what is there",
+        RefusalCode::Busy => "run it again",
+        RefusalCode::Invalid => "`sendoff help barrier` says what each verb takes",
+        _ => "`sendoff barrier status ID` says how it stands",
+    }
+}
+
 /// Why a verb did not come to its end.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -67,6 +104,15 @@ pub(crate) enum Failure {
         exit: Exit,
         /// The error.
         error: Error,
+    },
+    /// A barrier refused, with nothing changed.
+    Refused {
+        /// What was being done.
+        operation: &'static str,
+        /// The refusal.
+        refusal: Refusal,
+        /// What to do next.
+        next: String,
     },
     /// Whoever read standard output has closed it. Nobody is left to tell.
     Closed,
@@ -79,6 +125,12 @@ impl Failure {
     /// An error that ends with another code than its kind's own.
     pub(crate) fn with_exit(exit: Exit, error: Error) -> Self {
         Self::Error { exit, error }
+    }
+
+    /// A barrier's refusal.
+    pub(crate) fn refused(operation: &'static str, refusal: Refusal) -> Self {
+        let next = advice(refusal.code()).to_owned();
+        Self::Refused { operation, refusal, next }
     }
 }
 

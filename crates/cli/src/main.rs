@@ -4,13 +4,19 @@
 //! file; [`store`] and [`target`] open what URLs name; [`verbs`] do the work; [`output`] and
 //! [`exit`] tell how it ended. What does not belong here: order, retries, SQL on the outbox.
 
+mod acknowledgement;
+mod address;
 mod arguments;
+mod callback;
 mod configuration;
 mod exit;
+mod http;
 mod log;
+mod members;
 mod output;
 mod secret;
 mod shop;
+mod state;
 mod stop;
 mod store;
 mod target;
@@ -107,6 +113,8 @@ async fn verb(configuration: &Configuration, verb: &Verb, form: Form) -> Ending 
         Verb::Status(status) => verbs::status::run(configuration, status, form).await,
         Verb::Show(show) => verbs::show::run(configuration, show, form).await,
         Verb::Quarantine { verb } => verbs::quarantine::run(configuration, verb, form).await,
+        Verb::Barrier { verb } => verbs::barrier::run(configuration, verb, form).await,
+        Verb::Serve(_) => verbs::serve::run(configuration, form).await,
         Verb::Config { verb: ConfigVerb::Show(_) } => verbs::config::show(configuration, form),
         Verb::Completions { shell } => verbs::completions::run(*shell),
     }

@@ -6,6 +6,7 @@
 use std::io::{self, Write};
 
 use sendoff::Error;
+use sendoff::barrier::Refusal;
 use serde::Serialize;
 use serde_json::json;
 
@@ -47,23 +48,47 @@ impl Form {
 
     /// Tells a failure on standard error and gives the code to end with.
     pub(crate) fn tell(self, failure: &Failure) -> Exit {
-        let Failure::Error { exit, error } = failure else {
-            return Exit::Done;
+        let (text, value, exit) = match failure {
+            Failure::Closed => return Exit::Done,
+            Failure::Error { exit, error } => (error.to_string(), error_json(error, *exit), *exit),
+            Failure::Refused { operation, refusal, next } => {
+                let exit = Exit::from(refusal.code());
+                let code = refusal.code().as_str();
+                (
+                    format!("{operation}: {refusal}; {next} ({code})"),
+                    refusal_json(operation, refusal, next, exit),
+                    exit,
+                )
+            }
         };
         let text = match self {
-            Self::Text => format!("error: {error}"),
-            Self::Json => error_json(error, *exit).to_string(),
+            Self::Text => format!("error: {text}"),
+            Self::Json => value.to_string(),
         };
         // There is nowhere left to report a standard error that is closed.
         let _ = line(io::stderr().lock(), &text);
-        *exit
+        exit
     }
+}
+
+/// A barrier's refusal as `--json` shows it: an error with a code of its own.
+fn refusal_json(operation: &str, refusal: &Refusal, next: &str, exit: Exit) -> serde_json::Value {
+    json!({ "error": {
+        "kind": "refused",
+        "code": refusal.code(),
+        "operation": operation,
+        "message": format!("{operation}: {refusal}"),
+        "near": refusal.near(),
+        "next": next,
+        "exit": exit.code(),
+    }})
 }
 
 /// An error as `--json` shows it.
 fn error_json(error: &Error, exit: Exit) -> serde_json::Value {
     json!({ "error": {
         "kind": error.kind().as_str(),
+        "code": error.kind().as_str(),
         "operation": error.operation(),
         "message": error.to_string(),
         "next": error.what_next(),

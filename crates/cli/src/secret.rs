@@ -1,4 +1,68 @@
-//! Passwords in addresses, masked for everything that is shown.
+//! Secrets: passwords in addresses, masked for everything that is shown, and random ones.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use sendoff::{Error, ErrorKind, Result};
+
+/// A secret that is shorter was cut by a crash, or is none.
+const KEPT_CHARACTERS_MIN: usize = 32;
+
+/// Random bytes, fit for a key.
+///
+/// # Errors
+/// The system gives none.
+pub(crate) fn random() -> Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Error::new(ErrorKind::Unexpected, "drawing random bytes").detail(error.to_string())
+    })?;
+    Ok(bytes)
+}
+
+/// Random bytes as text.
+///
+/// # Errors
+/// As [`random`].
+pub(crate) fn random_text() -> Result<String> {
+    Ok(random()?.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The secret that a file keeps, which nobody but its owner may read. Made where it is not there.
+///
+/// # Errors
+/// The file can be neither read nor made.
+pub(crate) fn kept(path: &Path) -> Result<String> {
+    let failed = |error: std::io::Error| {
+        Error::new(ErrorKind::Unexpected, "keeping a secret")
+            .subject(path.display().to_string())
+            .caused_by(error)
+    };
+    match fs::read_to_string(path) {
+        Ok(text) if text.trim().len() >= KEPT_CHARACTERS_MIN => return Ok(text.trim().to_owned()),
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(error)),
+    }
+    let secret = random_text()?;
+    let new = path.with_extension("new");
+    // What a crash left behind, with whatever rights it has.
+    let _ = fs::remove_file(&new);
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&new)
+        .and_then(|mut file| {
+            writeln!(file, "{secret}")?;
+            file.sync_all()?;
+            fs::rename(&new, path)
+        })
+        .map_err(failed)?;
+    Ok(secret)
+}
 
 /// A URL with its password masked. The user's name stays where a password follows it; a user part
 /// without one may be a token and is masked whole. Also masks `password=` and the like in queries.
@@ -44,7 +108,23 @@ fn masked_parameters(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::masked;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::{kept, masked};
+
+    #[test]
+    fn a_kept_secret_is_its_owners_and_stays_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let secret = kept(&path).unwrap();
+        assert!(secret.len() >= 64);
+        assert_eq!(kept(&path).unwrap(), secret);
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        // Cut by a crash.
+        std::fs::write(&path, "").unwrap();
+        assert_ne!(kept(&path).unwrap(), secret);
+    }
 
     #[test]
     fn passwords_are_masked_wherever_they_stand() {

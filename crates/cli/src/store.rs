@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use sendoff::barrier::BarrierDesk;
 use sendoff::postgres::PostgresStore;
 use sendoff::sqlite::SqliteStore;
 use sendoff::store::{OutboxDesk, OutboxStore, SchemaState};
@@ -23,6 +24,7 @@ const EXAMPLES: &str =
 pub(crate) struct Store {
     pub(crate) outbox: Arc<dyn OutboxStore>,
     pub(crate) desk: Arc<dyn OutboxDesk>,
+    pub(crate) barriers: Arc<dyn BarrierDesk>,
     /// The URL, without a password.
     pub(crate) shown: String,
     /// The command that migrates it.
@@ -61,8 +63,18 @@ impl Store {
         }
     }
 
-    fn of<S: OutboxStore + OutboxDesk>(store: Arc<S>, url: &str, remedy: String) -> Self {
-        Self { outbox: store.clone(), desk: store, shown: masked(url), remedy }
+    fn of<S: OutboxStore + OutboxDesk + BarrierDesk>(
+        store: Arc<S>,
+        url: &str,
+        remedy: String,
+    ) -> Self {
+        Self {
+            outbox: store.clone(),
+            desk: store.clone(),
+            barriers: store,
+            shown: masked(url),
+            remedy,
+        }
     }
 
     /// An error of this store, with the command that mends it where one does.

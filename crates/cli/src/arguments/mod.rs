@@ -3,9 +3,11 @@
 //! What does not belong here: what a verb does, and the meaning of values that the configuration
 //! knows too; those stay text until [`crate::configuration`] has looked at every source.
 
+mod barrier;
 mod quarantine;
 mod relay;
 mod send;
+mod serve;
 
 use std::path::PathBuf;
 
@@ -14,9 +16,14 @@ use clap::{Args, Parser, Subcommand};
 use crate::configuration::Flags;
 use crate::exit;
 
+pub(crate) use barrier::{
+    AckArguments, BarrierVerb, CreateArguments, GrowArguments, ListBarriersArguments,
+    MemberArguments, MembersArguments, ReopenArguments, ResultsArguments, TokenArguments,
+};
 pub(crate) use quarantine::{MendArguments, QuarantineVerb};
 pub(crate) use relay::RelayArguments;
 pub(crate) use send::SendArguments;
+pub(crate) use serve::ServeArguments;
 
 /// What rolled back never left. What committed will arrive.
 ///
@@ -69,6 +76,13 @@ pub(crate) enum Verb {
         #[command(subcommand)]
         verb: QuarantineVerb,
     },
+    /// Wait for a known set of acknowledgements, then go on
+    Barrier {
+        #[command(subcommand)]
+        verb: BarrierVerb,
+    },
+    /// Answer HTTP for a store's barriers, until SIGTERM or SIGINT
+    Serve(ServeArguments),
     /// Look at the configuration
     Config {
         #[command(subcommand)]
@@ -156,6 +170,8 @@ impl Arguments {
             Verb::Status(status) => status.store.flags(),
             Verb::Show(show) => show.store.flags(),
             Verb::Quarantine { verb } => verb.flags(),
+            Verb::Barrier { verb } => verb.flags(),
+            Verb::Serve(serve) => serve.flags(),
             Verb::Config { verb: ConfigVerb::Show(store) } => store.flags(),
             Verb::Up(_) | Verb::Verify(_) | Verb::Completions { .. } => Vec::new(),
         };

@@ -18,7 +18,7 @@ use sendoff::relay::{Backoff, RelaySettings};
 use sendoff::sqlite::{SqliteOptions, Synchronous};
 use sendoff::{Error, Limits, Result};
 
-pub(crate) use table::SETTINGS;
+pub(crate) use table::{Kind, SETTINGS};
 pub(crate) use value::{duration_text, parse_duration};
 
 /// The file that is read from the current folder where `--config` names no other.
@@ -192,6 +192,28 @@ impl Configuration {
             horizon: self.duration("horizon")?,
             ..SqliteOptions::default()
         })
+    }
+
+    /// A setting's secrets, where somebody set them.
+    ///
+    /// # Errors
+    /// One is too short. It is not quoted.
+    pub(crate) fn secrets(&self, key: &'static str) -> Result<Vec<String>> {
+        let Some(Kind::Secret(length_min)) = table::find(key).map(|setting| setting.kind) else {
+            return Ok(Vec::new());
+        };
+        match self.text(key) {
+            Some(_) => self.parsed(key, |text| value::secrets(text, length_min)),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The most connections that HTTP has at once, and how long one request may take.
+    ///
+    /// # Errors
+    /// A value that is out of range.
+    pub(crate) fn serve_bounds(&self) -> Result<(usize, Duration)> {
+        Ok((self.count("serve.connections")?, self.duration("serve.request_timeout")?))
     }
 
     /// The relay's settings, checked against each other.

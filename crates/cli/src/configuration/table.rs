@@ -5,6 +5,9 @@
 pub(crate) enum Kind {
     /// Any text that is not empty.
     Text,
+    /// Texts that nobody but this program may see, separated by commas, each of so many visible ASCII
+    /// characters at least. Never shown.
+    Secret(usize),
     /// A number with a unit: `200ms`, `10s`, `5m`, `1h`.
     Duration,
     /// A whole number, at least 1.
@@ -60,6 +63,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("relay.backoff_max", "SENDOFF_RELAY_BACKOFF_MAX", Kind::Duration, Some("60s")),
     setting("relay.attempts_max", "SENDOFF_RELAY_ATTEMPTS_MAX", Kind::CountOrNever, Some("never")),
     setting("relay.stop_timeout", "SENDOFF_RELAY_STOP_TIMEOUT", Kind::Duration, Some("10s")),
+    setting("serve.listen", "SENDOFF_SERVE_LISTEN", Kind::Text, Some("127.0.0.1:8080")),
+    setting("serve.tokens", "SENDOFF_SERVE_TOKENS", Kind::Secret(16), None),
+    setting("serve.callback_secret", "SENDOFF_SERVE_CALLBACK_SECRET", Kind::Secret(32), None),
+    setting("serve.public_url", "SENDOFF_SERVE_PUBLIC_URL", Kind::Text, None),
+    setting("serve.connections", "SENDOFF_SERVE_CONNECTIONS", Kind::Count, Some("256")),
+    setting("serve.request_timeout", "SENDOFF_SERVE_REQUEST_TIMEOUT", Kind::Duration, Some("30s")),
     setting("log.format", "SENDOFF_LOG_FORMAT", Kind::Word(&["text", "json"]), Some("text")),
     setting("log.level", "SENDOFF_LOG_LEVEL", Kind::Word(&["off", "error", "warn", "info", "debug", "trace"]), Some("info")),
 ];

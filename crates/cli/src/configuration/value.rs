@@ -11,6 +11,7 @@ pub(super) fn check(kind: Kind, text: &str) -> Parsed<()> {
     match kind {
         Kind::Text if text.trim().is_empty() => Err("it is empty".to_owned()),
         Kind::Text => Ok(()),
+        Kind::Secret(length_min) => secrets(text, length_min).map(drop),
         Kind::Duration => parse_duration(text).map(drop),
         Kind::Bytes => parse_bytes(text).map(drop),
         Kind::CountOrNever if text == "never" => Ok(()),
@@ -21,6 +22,29 @@ pub(super) fn check(kind: Kind, text: &str) -> Parsed<()> {
         Kind::Word(words) if words.contains(&text) => Ok(()),
         Kind::Word(words) => Err(format!("`{text}` is none of {}", words.join(", "))),
     }
+}
+
+/// Reads secrets, separated by commas. What is wrong with one is told without quoting it.
+pub(super) fn secrets(text: &str, length_min: usize) -> Parsed<Vec<String>> {
+    let secrets: Vec<String> = text.split(',').map(|secret| secret.trim().to_owned()).collect();
+    for (index, secret) in secrets.iter().enumerate() {
+        if secret.len() < length_min {
+            return Err(format!(
+                "secret {} of {} has fewer than {length_min} characters; make one with \
+                 `openssl rand -hex 32`",
+                index + 1,
+                secrets.len()
+            ));
+        }
+        if !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(format!(
+                "secret {} of {} has a character that is not visible ASCII",
+                index + 1,
+                secrets.len()
+            ));
+        }
+    }
+    Ok(secrets)
 }
 
 /// Reads a duration: a whole number and one of `ms`, `s`, `m`, `h`, `d`.
@@ -84,6 +108,15 @@ mod tests {
             ["", "10", "s", "-1s", "1.5s", "10 s", "99999999999999999999s", "18446744073709551615d"]
         {
             assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_long_and_never_quoted() {
+        assert_eq!(secrets("aaaa, bbbb", 4), Ok(vec!["aaaa".to_owned(), "bbbb".to_owned()]));
+        for bad in ["short", "long-enough,short", "", "long-enough,", "with space"] {
+            let why = secrets(bad, 8).unwrap_err();
+            assert!(!why.contains("short") && !why.contains("space"), "{why}");
         }
     }
 

@@ -3,6 +3,7 @@
 //!
 //! What does not belong here: HTTP, the relay, figures, verdicts.
 
+mod batch;
 mod order;
 mod sql;
 mod truth;
@@ -12,8 +13,9 @@ use std::path::{Path, PathBuf};
 
 use sendoff::{Error, ErrorKind, Result};
 
+pub(crate) use batch::{Batch, CALLBACK, DONE, Document, Fate, NewBatch, SENT, name, number};
 pub(crate) use order::{NewOrder, Order};
-pub(crate) use truth::{InOutbox, Truth};
+pub(crate) use truth::{BatchState, InOutbox, Truth};
 pub(crate) use writer::{Close, Shop};
 
 /// The data folder where `--data` names no other.
@@ -66,6 +68,21 @@ impl DataFolder {
     /// The shop's database: orders and outbox.
     pub(crate) fn database(&self) -> PathBuf {
         self.0.join("shop.db")
+    }
+
+    /// The bearer token of its barriers' routes.
+    pub(crate) fn api_token(&self) -> PathBuf {
+        self.0.join("api-token")
+    }
+
+    /// The secret that signs callback tokens.
+    pub(crate) fn callback_secret(&self) -> PathBuf {
+        self.0.join("callback-secret")
+    }
+
+    /// How far the simulated partner has read what was delivered.
+    pub(crate) fn partner_position(&self) -> PathBuf {
+        self.0.join("partner-position")
     }
 
     /// Where the relay delivers to.

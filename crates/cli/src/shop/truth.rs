@@ -24,6 +24,21 @@ pub(crate) enum InOutbox {
     Quarantined,
 }
 
+/// How a batch stands, read from its barrier's rows.
+#[derive(Debug)]
+pub(crate) struct BatchState {
+    /// Its id.
+    pub(crate) id: String,
+    /// How many documents were sent.
+    pub(crate) documents: u32,
+    /// The barrier's state.
+    pub(crate) state: String,
+    /// Whether its continuation stands in the outbox.
+    pub(crate) continuation_waits: bool,
+    /// Each document with its outcome (`None`: none yet) and whether it was given up.
+    pub(crate) members: Vec<(String, Option<bool>, bool)>,
+}
+
 /// The shop's database, read only as far as its tables go.
 #[derive(Debug)]
 pub(crate) struct Truth(Connection);
@@ -61,6 +76,18 @@ impl Truth {
         Ok(outbox)
     }
 
+    /// The batches at one moment.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub(crate) fn batches(&mut self) -> Result<Vec<BatchState>> {
+        let failed = |error| failed(DOING, error);
+        let transaction = self.0.transaction().map_err(failed)?;
+        let batches = read_batches(&transaction).map_err(failed)?;
+        transaction.finish().map_err(failed)?;
+        Ok(batches)
+    }
+
     /// Orders that committed after order `number`.
     ///
     /// # Errors
@@ -80,6 +107,37 @@ fn read_after(
         each(order?);
     }
     Ok(())
+}
+
+fn read_batches(connection: &Connection) -> rusqlite::Result<Vec<BatchState>> {
+    // A folder of an earlier version has none.
+    let is_there = connection.table_exists(None, "batches")?;
+    if !is_there {
+        return Ok(Vec::new());
+    }
+    let mut members = connection.prepare(sql::BATCH_MEMBERS)?;
+    let mut waits = connection.prepare(sql::IS_IN_OUTBOX)?;
+    let mut select = connection.prepare(sql::BATCHES)?;
+    let mut rows = select.query([])?;
+    let mut batches = Vec::new();
+    while let Some(row) = rows.next()? {
+        let no: i64 = row.get(2)?;
+        let continuation: Option<String> = row.get(4)?;
+        let continuation_waits = match continuation {
+            Some(id) => waits.query_row([id], |row| row.get::<_, i64>(0))? > 0,
+            None => false,
+        };
+        batches.push(BatchState {
+            id: row.get(0)?,
+            documents: row.get(1)?,
+            state: row.get(3)?,
+            continuation_waits,
+            members: members
+                .query_map([no], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+                .collect::<rusqlite::Result<_>>()?,
+        });
+    }
+    Ok(batches)
 }
 
 fn read_outbox(connection: &Connection) -> rusqlite::Result<HashMap<String, InOutbox>> {

@@ -8,8 +8,10 @@ use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior};
 use sendoff::{Error, ErrorKind, Outbox, Result, Wake};
 use tokio::sync::{mpsc, oneshot};
 
+use super::batch::{Batch, Document, NewBatch};
 use super::order::{NewOrder, Order};
-use super::{SOURCE, sql};
+use super::{SOURCE, batch, sql};
+use crate::callback::Signer;
 
 /// How long a transaction waits for another process's.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -27,6 +29,8 @@ pub(crate) enum Close {
 
 enum Request {
     Place(NewOrder, oneshot::Sender<Result<Close>>),
+    Send(NewBatch, Signer, oneshot::Sender<Result<Batch>>),
+    Keep(Document, oneshot::Sender<Result<()>>),
     Find(String, oneshot::Sender<Result<Option<Order>>>),
     Count(oneshot::Sender<Result<u64>>),
 }
@@ -45,7 +49,8 @@ impl Shop {
         let connection = connect(path)?;
         connection
             .execute_batch(sql::CREATE_ORDERS)
-            .map_err(|error| failed("making the table of orders", error))?;
+            .and_then(|()| connection.execute_batch(sql::CREATE_BATCHES))
+            .map_err(|error| failed("making the shop's tables", error))?;
         let (ask, asked) = mpsc::channel(QUEUE_MAX);
         let mut writer = Writer { connection, outbox: Outbox::new(SOURCE), wake };
         let thread = std::thread::Builder::new()
@@ -64,6 +69,22 @@ impl Shop {
     /// An order that is not acceptable, and those of the database; then nothing is recorded.
     pub(crate) async fn place(&self, order: NewOrder) -> Result<Close> {
         self.ask(|answer| Request::Place(order, answer)).await
+    }
+
+    /// Sends a batch of documents and begins to wait for the answers, in one transaction.
+    ///
+    /// # Errors
+    /// A batch that is not acceptable, and those of the database; then nothing is sent.
+    pub(crate) async fn send_batch(&self, batch: NewBatch, signer: Signer) -> Result<Batch> {
+        self.ask(|answer| Request::Send(batch, signer, answer)).await
+    }
+
+    /// Keeps an answer of the partner's that never leaves.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub(crate) async fn keep_answer(&self, document: Document) -> Result<()> {
+        self.ask(|answer| Request::Keep(document, answer)).await
     }
 
     /// The order with this id.
@@ -105,6 +126,10 @@ impl Writer {
             // Whoever asked may have gone: then nobody needs the answer.
             match request {
                 Request::Place(order, answer) => drop(answer.send(self.place(order))),
+                Request::Send(batch, signer, answer) => {
+                    drop(answer.send(self.send_batch(batch, &signer)));
+                }
+                Request::Keep(document, answer) => drop(answer.send(self.keep(&document))),
                 Request::Find(id, answer) => drop(answer.send(self.find(&id))),
                 Request::Count(answer) => drop(answer.send(self.count())),
             }
@@ -144,6 +169,24 @@ impl Writer {
         }
         self.wake.commit_blocking(transaction).map_err(failed)?;
         Ok(Close::Committed(placed))
+    }
+
+    fn send_batch(&mut self, asked: NewBatch, signer: &Signer) -> Result<Batch> {
+        let failed = |error| failed("sending a batch", error);
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(failed)?;
+        let batch = batch::send(&transaction, signer, asked)?;
+        self.wake.commit_blocking(transaction).map_err(failed)?;
+        Ok(batch)
+    }
+
+    fn keep(&self, document: &Document) -> Result<()> {
+        self.connection
+            .execute(sql::KEEP_ANSWER, (&document.batch, &document.document))
+            .map(drop)
+            .map_err(|error| failed("keeping an answer", error))
     }
 
     fn find(&self, id: &str) -> Result<Option<Order>> {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::configuration::{Configuration, SETTINGS};
+use crate::configuration::{Configuration, Kind, SETTINGS};
 use crate::exit::{Ending, Exit};
 use crate::output::{Form, shown, table};
 use crate::secret::masked;
@@ -25,7 +25,10 @@ pub(crate) fn show(configuration: &Configuration, form: Form) -> Ending {
         .iter()
         .map(|setting| Shown {
             key: setting.key,
-            value: configuration.text(setting.key).map(masked),
+            value: configuration.text(setting.key).map(|text| match setting.kind {
+                Kind::Secret(_) => "***".to_owned(),
+                _ => masked(text),
+            }),
             from: configuration.origin(setting.key).to_string(),
             variable: setting.variable,
         })

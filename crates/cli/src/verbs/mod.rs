@@ -3,12 +3,14 @@
 //!
 //! What does not belong here: parsing the command line, printing, opening stores and targets.
 
+pub(crate) mod barrier;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod migrate;
 pub(crate) mod quarantine;
 pub(crate) mod relay;
 pub(crate) mod send;
+pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod status;
 pub(crate) mod up;

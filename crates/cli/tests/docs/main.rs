@@ -38,6 +38,8 @@ macro_rules! pages {
 pages! {
     the_readme_does_what_it_says: "README.md",
     the_tutorial_does_what_it_says: "docs/tutorial/first-outbox.md",
+    the_barriers_tutorial_does_what_it_says: "docs/tutorial/first-barrier.md",
+    waiting_for_acknowledgements_works: "docs/how-to/barriers.md",
     sending_from_any_language_works: "docs/how-to/send-from-any-language.md",
     running_the_relay_works: "docs/how-to/run-the-relay.md",
     using_nats_works: "docs/how-to/use-nats.md",

@@ -9,7 +9,19 @@ fn completions_name_every_verb_for_every_shell() {
     let folder = Folder::new();
     for shell in ["bash", "zsh", "fish"] {
         let said = folder.run(&["completions", shell]).ok();
-        for verb in ["up", "verify", "migrate", "send", "relay", "status", "show", "quarantine"] {
+        for verb in [
+            "up",
+            "verify",
+            "migrate",
+            "send",
+            "relay",
+            "status",
+            "show",
+            "quarantine",
+            "barrier",
+            "reconcile",
+            "serve",
+        ] {
             assert!(said.out.contains(verb), "{shell} does not know {verb}");
         }
         folder.write(shell, &said.out);

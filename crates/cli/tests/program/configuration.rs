@@ -89,12 +89,12 @@ fn passwords_are_masked_wherever_the_configuration_is_shown() {
     let folder = Folder::new();
     folder.write(
         "sendoff.toml",
-        "store = 'postgres://u:secret@h/d'\nto = 'nats://me:secret@h:4222/S'\n",
+        "store = 'postgres://u:hidden-word@h/d'\nto = 'nats://me:hidden-word@h:4222/S'\n",
     );
     for arguments in [vec!["config", "show"], vec!["config", "show", "--json"]] {
         let said = folder.run(&arguments).ok();
         assert!(said.out.contains("postgres://u:***@h/d"), "{said:?}");
         assert!(said.out.contains("nats://me:***@h:4222/S"), "{said:?}");
-        assert!(!format!("{said:?}").contains("secret"), "{said:?}");
+        assert!(!format!("{said:?}").contains("hidden-word"), "{said:?}");
     }
 }

@@ -118,6 +118,19 @@ impl Folder {
         process.wait()
     }
 
+    /// Gives the program its standard input and kills it, wherever it is by then.
+    pub(crate) fn feed_and_kill(&self, arguments: &[&str], input: &[u8]) {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped());
+        let mut process = Process::spawn(command);
+        let mut stdin = process.child.stdin.take().unwrap();
+        let _ = stdin.write_all(input);
+        drop(stdin);
+        std::thread::sleep(Duration::from_millis(fastrand::u64(..60)));
+        process.signal(Signal::KILL);
+        let _ = process.child.wait();
+    }
+
     /// Starts the program.
     pub(crate) fn start(&self, arguments: &[&str]) -> Process {
         Process::spawn(self.command(arguments))

@@ -3,13 +3,23 @@
 #![expect(clippy::unwrap_used, reason = "an error that a test does not expect is its failure")]
 
 mod bad_input;
+mod barrier;
+mod barrier_change;
+mod barrier_lines;
+mod barrier_refusals;
 mod completions;
 mod configuration;
 mod folder;
 mod http;
+mod job;
+mod job_partner;
 mod postgres;
 mod quarantine;
 mod relay;
 mod send;
+mod serve;
+mod serve_callback;
+mod stores;
 mod up;
+mod up_batch;
 mod verify;

@@ -19,7 +19,8 @@ fn the_verbs_work_on_postgres_and_a_second_migration_changes_nothing() {
     );
 
     assert_eq!(run(&["migrate", "--json"]).ok().json()["from"], 0);
-    assert_eq!(run(&["migrate", "--json"]).ok().json()["from"], 1);
+    let second = run(&["migrate", "--json"]).ok().json();
+    assert_eq!(second["from"], second["version"]);
     run(&["send", "--topic", "t", "--key", "k", "--id", "one", "first"]).ok();
     let again = run(&["send", "--topic", "t", "--id", "one", "--json", "again"]);
     assert_eq!(again.error()["kind"], "duplicate");

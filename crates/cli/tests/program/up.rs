@@ -122,6 +122,11 @@ fn what_is_no_order_is_refused_in_json_and_changes_nothing() {
         ("POST", "/orders", &large, 413),
         ("GET", "/orders", b"", 405),
         ("GET", "/orders/none", b"", 404),
+        ("POST", "/batches", br#"{"documents":0}"#, 400),
+        ("POST", "/batches", br#"{"documents":10001}"#, 400),
+        ("POST", "/batches", br#"{"document":1}"#, 400),
+        ("POST", "/batches", br#"{"deadline_s":0}"#, 400),
+        ("GET", "/batches/none", b"", 404),
         ("GET", "/nothing", b"", 404),
     ] {
         let (status, answer) = request(up.port(), method, path, body);

@@ -6,15 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sendoff::Result;
+use sendoff::barrier::{BarrierDesk, BarrierId, Status};
 use sendoff::sqlite::SqliteStore;
 use sendoff::store::{OutboxDesk, Standing, Stats};
 use serde::Serialize;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use crate::callback::Signer;
 use crate::configuration::duration_text;
 use crate::exit::Failure;
 use crate::output::{Form, grouped};
-use crate::shop::{Close, NewOrder, Order, SOURCE, Shop};
+use crate::shop::{Batch, Close, NewBatch, NewOrder, Order, SOURCE, Shop};
 use crate::terminal;
 
 /// The shop, the store and the counters of this run.
@@ -22,6 +24,7 @@ use crate::terminal;
 pub(super) struct Figures {
     shop: Shop,
     store: Arc<SqliteStore>,
+    signer: Signer,
     committed_before: u64,
     committed: AtomicU64,
     rolled_back: AtomicU64,
@@ -56,11 +59,12 @@ impl Figures {
     ///
     /// # Errors
     /// Those of the database.
-    pub(super) async fn begin(shop: Shop, store: Arc<SqliteStore>) -> Result<Self> {
+    pub(super) async fn begin(shop: Shop, store: Arc<SqliteStore>, signer: Signer) -> Result<Self> {
         Ok(Self {
             committed_before: shop.count().await?,
             shop,
             store,
+            signer,
             committed: AtomicU64::new(0),
             rolled_back: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -80,6 +84,22 @@ impl Figures {
         };
         counter.fetch_add(1, Ordering::Relaxed);
         close
+    }
+
+    /// Sends a batch of documents and waits for the partner's answers.
+    ///
+    /// # Errors
+    /// Those of [`Shop::send_batch`].
+    pub(super) async fn send_batch(&self, batch: NewBatch) -> Result<Batch> {
+        self.shop.send_batch(batch, self.signer.clone()).await
+    }
+
+    /// How a batch stands: the status of its barrier.
+    ///
+    /// # Errors
+    /// Those of the database, and an id that is none.
+    pub(super) async fn batch(&self, id: &str) -> Result<Option<Status>> {
+        self.store.barrier_status(&BarrierId::new(id)?).await
     }
 
     /// An order, and where its message is.

@@ -7,16 +7,16 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, Path, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use sendoff::{Error, ErrorKind};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
 use super::figures::Figures;
-use crate::shop::{Close, NewOrder};
-use crate::stop::Stop;
+use crate::http::Api;
+use crate::shop::{Close, NewBatch, NewOrder};
 
 /// The largest request body.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -27,22 +27,20 @@ struct App {
     urls: Value,
 }
 
-/// Answers requests until a stop is asked for; then what was begun is finished.
-pub(super) async fn serve(listener: TcpListener, figures: Arc<Figures>, stop: Stop, urls: Value) {
-    let app = Router::new()
+/// The shop's routes beside those of its barriers.
+pub(super) fn routes(figures: Arc<Figures>, urls: Value, barriers: &Api) -> Router {
+    Router::new()
         .route("/", get(root))
         .route("/status", get(status))
         .route("/orders", post(place))
         .route("/orders/{id}", get(find))
-        .fallback(nothing_here)
+        .route("/batches", post(send_batch))
+        .route("/batches/{id}", get(batch))
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .with_state(App { figures, urls });
-    let served =
-        axum::serve(listener, app).with_graceful_shutdown(async move { stop.asked().await }).await;
-    if let Err(error) = served {
-        tracing::error!(%error, "the HTTP endpoint ended");
-    }
+        .with_state(App { figures, urls })
+        .merge(barriers.routes())
+        .fallback(nothing_here)
 }
 
 /// What is refused, with its status.
@@ -87,29 +85,11 @@ async fn place(
     State(app): State<App>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refusal> {
-    let body = body.map_err(|rejection| {
-        let status = rejection.status();
-        let kind = match status {
-            StatusCode::PAYLOAD_TOO_LARGE => "too_large",
-            _ => "invalid",
-        };
-        let why = format!(
-            "the body cannot be read (at most {BODY_BYTES_MAX} bytes): {}",
-            rejection.body_text()
-        );
-        Refusal::new(status, kind, why)
-    })?;
-    let order = if body.is_empty() {
-        NewOrder::default()
-    } else {
-        serde_json::from_slice(&body).map_err(|error| {
-            let why = format!(
-                "the body is not an order: {error}; \
-                 write {{\"customer\":\"ada\",\"item\":\"tea\",\"quantity\":2}}, each part is optional"
-            );
-            Refusal::new(StatusCode::BAD_REQUEST, "invalid", why)
-        })?
-    };
+    let order: NewOrder = read(
+        body,
+        "an order",
+        r#"{"customer":"ada","item":"tea","quantity":2}, each part is optional"#,
+    )?;
     match app.figures.place(order).await? {
         Close::Committed(order) => {
             let place = format!("/orders/{}", order.id);
@@ -122,6 +102,56 @@ async fn place(
                 "message": "the transaction rolled back, as asked: neither the order nor its message is there",
                 "id": order.id,
             }),
+        )),
+    }
+}
+
+/// The body's JSON; nothing is the default.
+fn read<T: DeserializeOwned + Default>(
+    body: Result<Bytes, BytesRejection>,
+    what: &str,
+    example: &str,
+) -> Result<T, Refusal> {
+    let body = body.map_err(|rejection| {
+        let status = rejection.status();
+        let kind = match status {
+            StatusCode::PAYLOAD_TOO_LARGE => "too_large",
+            _ => "invalid",
+        };
+        let why = format!(
+            "the body cannot be read (at most {BODY_BYTES_MAX} bytes): {}",
+            rejection.body_text()
+        );
+        Refusal::new(status, kind, why)
+    })?;
+    if body.is_empty() {
+        return Ok(T::default());
+    }
+    serde_json::from_slice(&body).map_err(|error| {
+        let why = format!("the body is not {what}: {error}; write {example}");
+        Refusal::new(StatusCode::BAD_REQUEST, "invalid", why)
+    })
+}
+
+/// Sends documents to the partner; the batch is there and its messages will leave.
+async fn send_batch(
+    State(app): State<App>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Refusal> {
+    let asked: NewBatch =
+        read(body, "a batch", r#"{"documents":1000,"deadline_s":30}, each part is optional"#)?;
+    let batch = app.figures.send_batch(asked).await?;
+    let place = format!("/batches/{}", batch.id);
+    Ok((StatusCode::CREATED, [("location", place)], Json(batch)).into_response())
+}
+
+async fn batch(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Refusal> {
+    match app.figures.batch(&id).await? {
+        Some(status) => Ok(Json(status).into_response()),
+        None => Err(Refusal::new(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            "no batch with this id has committed",
         )),
     }
 }
@@ -141,8 +171,12 @@ async fn find(State(app): State<App>, Path(id): Path<String>) -> Result<Response
     }
 }
 
-async fn nothing_here() -> Refusal {
+async fn nothing_here(uri: Uri) -> Response {
+    if uri.path().starts_with("/v1/") {
+        return crate::http::nothing_here().await.into_response();
+    }
     Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here; GET / lists the URLs")
+        .into_response()
 }
 
 async fn wrong_method() -> Refusal {

@@ -3,10 +3,12 @@
 //!
 //! What does not belong here: the transaction itself ([`crate::shop`]).
 
+mod barriers;
 mod figures;
 mod http;
 mod listen;
 mod load;
+mod partner;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +32,9 @@ use crate::shop::{DataFolder, Shop};
 use crate::stop::Stop;
 use crate::store::quoted;
 
+use barriers::Secrets;
 use figures::{Figures, Reading};
+use partner::Partner;
 
 /// Between two looks at what is still pending, while it drains.
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
@@ -53,7 +57,11 @@ pub(crate) async fn run(
     let wake = Wake::new();
     let (shop, writer) = Shop::open(&folder.database(), wake.clone())?;
     let stop = Stop::listen()?;
-    let figures = Arc::new(Figures::begin(shop.clone(), store.clone()).await?);
+    let secrets = Secrets::of(configuration, &folder)?;
+    let figures = Figures::begin(shop.clone(), store.clone(), secrets.signer.clone()).await?;
+    let figures = Arc::new(figures);
+    let partner = Partner::new(&folder, listener.port, secrets.token.clone(), shop.clone());
+    let api = secrets.api(store.clone(), wake.clone());
 
     let relay = Relay::builder(store.clone(), Arc::new(publisher))
         .settings(settings)
@@ -63,13 +71,16 @@ pub(crate) async fn run(
     let relay = Running::begin(relay);
     let place = Place { port: listener.port, folder: &folder, rate: arguments.rate };
     place.announce(arguments.port, figures.read().await?.committed, form)?;
-    let server = http::serve(listener.socket, figures.clone(), stop.clone(), place.urls());
-    let server = tokio::spawn(server);
+    let routes = http::routes(figures.clone(), place.urls(), &api);
+    let bounds = crate::http::Bounds::of(configuration)?;
+    let server = tokio::spawn(crate::http::serve(listener.socket, routes, bounds, stop.clone()));
+    let partner = tokio::spawn(partner.run(stop.clone()));
     let load = tokio::spawn(load::run(arguments.rate, figures.clone(), stop.clone()));
     figures::show(&figures, form, stop.asked()).await?;
 
     // Nothing new first, then what is there.
-    let _ = tokio::time::timeout(patience, async { (load.await, server.await) }).await;
+    let _ =
+        tokio::time::timeout(patience, async { (load.await, partner.await, server.await) }).await;
     let drained = drain(&store, patience).await;
     let tally = relay.end().await?;
     let last = figures.read().await?;
@@ -140,6 +151,10 @@ impl Place<'_> {
             "status": format!("{url}/status"),
             "place_an_order": format!("{url}/orders"),
             "one_order": format!("{url}/orders/ID"),
+            "send_a_batch": format!("{url}/batches"),
+            "one_batch": format!("{url}/batches/ID"),
+            "barriers": format!("{url}/v1/barriers"),
+            "description": format!("{url}/openapi.json"),
         })
     }
 
@@ -178,9 +193,11 @@ impl Place<'_> {
         text.push_str(&format!(
             "orders   {url}/orders\n\
              figures  {url}/\n\
+             barriers {url}/v1/barriers (the bearer token is in api-token)\n\
              data     {data} (shop.db, delivered.jsonl)\n\
              load     {load}\n\
              try      curl -d '{{\"customer\":\"you\",\"item\":\"tea\",\"quantity\":2}}' {url}/orders\n\
+             batch    curl -d '{{\"documents\":1000}}' {url}/batches\n\
              prove    kill -9 {pid}, start again, then: sendoff verify{}\n\
              stop     Ctrl-C\n",
             self.data_flag()

@@ -14,6 +14,8 @@ use serde::Deserialize;
 pub(super) struct Delivery {
     pub(super) id: String,
     pub(super) source: String,
+    #[serde(default)]
+    pub(super) topic: String,
     pub(super) key: Option<String>,
     #[serde(default)]
     body: Option<String>,

@@ -4,6 +4,7 @@
 //! moment, before the file: what had left the outbox by then is in the file by then. What the file
 //! has beyond is looked for among the orders that committed since.
 
+mod batches;
 mod delivered;
 mod verdict;
 
@@ -14,6 +15,7 @@ use crate::exit::{Ending, Exit};
 use crate::output::{Form, grouped};
 use crate::shop::{DataFolder, Truth};
 
+use batches::{Batches, Continuations};
 use verdict::{Verdict, Witness};
 
 #[derive(Debug, Serialize)]
@@ -22,6 +24,7 @@ struct Answer<'a> {
     ok: bool,
     #[serde(flatten)]
     verdict: &'a Verdict,
+    batches: &'a Batches,
 }
 
 /// Compares, and answers with the verdict.
@@ -30,19 +33,27 @@ pub(crate) fn run(arguments: &VerifyArguments, form: Form) -> Ending {
     let mut truth = Truth::open(&folder.database())?;
     let mut witness = Witness::default();
     let outbox = truth.snapshot(|order| witness.committed(&order, true))?;
-    let ends = delivered::read(&folder.delivered(), |delivery| witness.delivered(delivery))?;
+    let states = truth.batches()?;
+    let mut continuations = Continuations::default();
+    let ends = delivered::read(&folder.delivered(), |delivery| {
+        witness.delivered(delivery);
+        continuations.delivered(delivery);
+    })?;
     truth.orders_after(witness.last_number(), |order| witness.committed(&order, false))?;
     let verdict = witness.verdict(&outbox, &ends);
+    let batches = continuations.judge(&states);
+    let ok = verdict.is_ok() && batches.is_ok();
     let answer = Answer {
         data: folder.path().display().to_string(),
-        ok: verdict.is_ok(),
+        ok,
         verdict: &verdict,
+        batches: &batches,
     };
-    form.answer(&answer, &text(&verdict))?;
-    Ok(if verdict.is_ok() { Exit::Done } else { Exit::Broken })
+    form.answer(&answer, &text(&verdict, &batches))?;
+    Ok(if ok { Exit::Done } else { Exit::Broken })
 }
 
-fn text(verdict: &Verdict) -> String {
+fn text(verdict: &Verdict, batches: &Batches) -> String {
     let mut text = String::new();
     let mut row = |name: &str, count: u64, remark: &str| {
         let gap = if remark.is_empty() { "" } else { "  " };
@@ -69,13 +80,34 @@ fn text(verdict: &Verdict) -> String {
             grouped(verdict.torn_bytes)
         ));
     }
-    for example in &verdict.examples {
+    text.push_str(&batches_text(batches));
+    for example in verdict.examples.iter().chain(&batches.examples) {
         text.push_str(&format!("  {example}\n"));
     }
-    text.push_str(if verdict.is_ok() {
+    text.push_str(if verdict.is_ok() && batches.is_ok() {
         "OK: what rolled back never left; what committed arrived or waits in the outbox, in order\n"
     } else {
         "BROKEN: see above\n"
     });
     text
+}
+
+/// The batches' rows; none where none was sent.
+fn batches_text(batches: &Batches) -> String {
+    if batches.sent == 0 {
+        return String::new();
+    }
+    [
+        ("batches", batches.sent, "of documents, sent with a barrier each"),
+        ("continued", batches.continued, "of these, ended, with one continuation in the file"),
+        ("continuing", batches.continuing, "of these, ended, with the continuation in the outbox"),
+        ("open", batches.open, "of these, waiting for answers"),
+        ("not continued", batches.lost, "ended, and the continuation is nowhere"),
+        ("twice", batches.double, "continued under more than one id"),
+        ("wrong", batches.wrong, "documents with another outcome than the partner gave"),
+        ("missing", batches.missing, "documents that were given up at the deadline"),
+    ]
+    .iter()
+    .map(|(name, count, remark)| format!("{name:<14}{:>12}  {remark}\n", grouped(*count)))
+    .collect()
 }
