@@ -5,10 +5,8 @@ use std::sync::Arc;
 
 use sendoff_core::{Error, ErrorKind, Result};
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::CertificateDer;
-#[cfg(feature = "nats")]
-use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
 const DOING: &str = "preparing TLS";
@@ -19,7 +17,6 @@ pub(crate) struct TlsFiles {
     /// Certificates to trust instead of the system's.
     pub(crate) ca: Option<PathBuf>,
     /// The client's certificate and its key.
-    #[cfg(feature = "nats")]
     pub(crate) client: Option<(PathBuf, PathBuf)>,
 }
 
@@ -39,7 +36,6 @@ pub(crate) fn client_config(files: &TlsFiles) -> Result<ClientConfig> {
         .with_safe_default_protocol_versions()
         .map_err(unexpected)?
         .with_root_certificates(roots);
-    #[cfg(feature = "nats")]
     if let Some((certificate, key)) = &files.client {
         let chain = certificates(certificate)?;
         return config.with_client_auth_cert(chain, private_key(key)?).map_err(|error| {
@@ -72,7 +68,6 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     Ok(certificates)
 }
 
-#[cfg(feature = "nats")]
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
     PrivateKeyDer::from_pem_file(path).map_err(|error| {
         Error::invalid(DOING, why(error))

@@ -9,9 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_nats::{
-    Client, ConnectErrorKind, ConnectOptions, Event, ServerError, Subject, Subscriber,
-};
+use async_nats::{Client, ConnectOptions, Event, ServerError, Subject, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use sendoff_core::PublishError;

@@ -35,10 +35,14 @@ pub(super) fn secure(
     mut options: ConnectOptions,
     address: &NatsAddress,
 ) -> Result<ConnectOptions, String> {
-    if address.tls() {
-        let config = client_config(&address.files().tls).map_err(|error| error.to_string())?;
-        options = options.require_tls(true).tls_client_config(config);
+    // Also for nats://, since the server may ask for TLS: the library's own choice of a provider
+    // panics where a program has more than one.
+    match client_config(&address.files().tls) {
+        Ok(config) => options = options.tls_client_config(config),
+        Err(error) if address.tls() => return Err(error.to_string()),
+        Err(_) => {}
     }
+    options = options.require_tls(address.tls());
     options = match address.login() {
         None => options,
         Some(Login::Token(token)) => options.token(token.clone()),

@@ -4,9 +4,11 @@ use std::fmt;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use hyper::header::HeaderValue;
+use hyper::Uri;
+use hyper::header::{HeaderValue, InvalidHeaderValue};
+use hyper::http::uri::InvalidUri;
 use sendoff_core::{Error, Result};
-use url::Url;
+use url::{Position, Url};
 
 use crate::percent;
 
@@ -48,6 +50,9 @@ impl WebhookAddress {
         if url.host().is_none() || url.port() == Some(0) {
             return Err(refused("it names no host, or port 0"));
         }
+        if path_and_query(&url).is_err() || host_and_port(&url).is_err() {
+            return Err(refused("what is not a letter or a digit has to be percent-encoded"));
+        }
         let authorization = authorization(&url)?;
         // Neither can fail for a URL with a host.
         if url.set_username("").is_err() || url.set_password(None).is_err() {
@@ -57,12 +62,12 @@ impl WebhookAddress {
     }
 
     /// Without user and password.
-    pub(crate) fn url(&self) -> &Url {
+    pub(super) fn url(&self) -> &Url {
         &self.url
     }
 
     /// The value of `authorization`, marked as a secret.
-    pub(crate) fn authorization(&self) -> Option<&HeaderValue> {
+    pub(super) fn authorization(&self) -> Option<&HeaderValue> {
         self.authorization.as_ref()
     }
 }
@@ -89,8 +94,18 @@ fn authorization(url: &Url) -> Result<Option<HeaderValue>> {
     Ok(Some(value))
 }
 
+/// What stands in a request's first line.
+pub(super) fn path_and_query(url: &Url) -> std::result::Result<Uri, InvalidUri> {
+    Uri::try_from(&url[Position::BeforePath..Position::AfterQuery])
+}
+
+/// The value of `host`.
+pub(super) fn host_and_port(url: &Url) -> std::result::Result<HeaderValue, InvalidHeaderValue> {
+    HeaderValue::try_from(&url[Position::BeforeHost..Position::AfterPort])
+}
+
 /// A URL for people: nothing that may be a secret.
-pub(crate) fn shown(url: &Url) -> String {
+pub(super) fn shown(url: &Url) -> String {
     let mut text = origin(url);
     for segment in url.path().split('/').skip(1) {
         text.push('/');
@@ -103,7 +118,7 @@ pub(crate) fn shown(url: &Url) -> String {
 }
 
 /// Scheme, host and port.
-pub(crate) fn origin(url: &Url) -> String {
+pub(super) fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
@@ -195,6 +210,7 @@ mod tests {
         #[test]
         fn any_text_is_an_address_or_refused(text in "(https?://)?[ -~]{0,40}|\\PC{0,20}") {
             if let Ok(address) = WebhookAddress::parse(&text) {
+                prop_assert!(super::path_and_query(address.url()).is_ok());
                 // What is shown is an address itself.
                 prop_assert!(WebhookAddress::parse(&address.to_string()).is_ok(), "{}", address);
             }

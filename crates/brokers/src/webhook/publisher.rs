@@ -11,16 +11,16 @@ use hyper::body::Incoming;
 use hyper::header::{
     AUTHORIZATION, HOST, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER, USER_AGENT,
 };
-use hyper::{Method, Request, Response, Uri};
+use hyper::{Method, Request, Response};
 use sendoff_core::publisher::{PublishClass, PublisherLimits};
 use sendoff_core::{Error, Message, PublishError, Publisher, Result};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsConnector;
-use url::{Position, Url};
+use url::Url;
 
 use crate::tls::{TlsFiles, client_config};
 use crate::webhook::WebhookOptions;
-use crate::webhook::address::{WebhookAddress, origin, shown};
+use crate::webhook::address::{WebhookAddress, host_and_port, origin, path_and_query, shown};
 use crate::webhook::answer::{self, Verdict};
 use crate::webhook::connection::{Connection, Dial, Failure};
 use crate::webhook::headers::{render, webhook_id};
@@ -78,7 +78,7 @@ impl WebhookPublisher {
             return refused("there are more secrets than can be used at once");
         }
         let needs_tls = address.url().scheme() == "https" || options.redirects == Redirects::Follow;
-        let files = TlsFiles { ca: options.ca_file.clone(), ..TlsFiles::default() };
+        let files = TlsFiles { ca: options.ca_file.clone(), client: None };
         let connector = || client_config(&files).map(|config| TlsConnector::from(Arc::new(config)));
         Ok(Self {
             shown: address.to_string(),
@@ -119,16 +119,19 @@ impl WebhookPublisher {
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<Request<Full<Bytes>>, PublishError> {
-        let refused = |_| PublishError::unreachable("the address cannot stand in a request");
+        // The target's own have been tried when it was read; a redirect's may be anything.
+        let (Ok(path), Ok(host)) = (path_and_query(url), host_and_port(url)) else {
+            return Err(PublishError::unreachable(format!(
+                "{} cannot stand in a request; correct the address",
+                shown(url)
+            )));
+        };
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = Uri::try_from(&url[Position::BeforePath..Position::AfterQuery])
-            .map_err(|error| refused(error.to_string()))?;
+        *request.uri_mut() = path;
         *request.headers_mut() = headers.clone();
-        let host = HeaderValue::try_from(&url[Position::BeforeHost..Position::AfterPort])
-            .map_err(|error| refused(error.to_string()))?;
         request.headers_mut().insert(HOST, host);
-        if url.origin() == self.address.url().origin()
+        if self.is_targets_own(url)
             && let Some(authorization) = self.address.authorization()
         {
             request.headers_mut().insert(AUTHORIZATION, authorization.clone());

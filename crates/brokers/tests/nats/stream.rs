@@ -30,7 +30,8 @@ async fn a_stream_is_created_when_that_is_asked_for_and_not_otherwise() {
     let (one, other) = (publisher(&url), publisher(&url));
     let (first, second) = (message("1"), message("2"));
     let (one, other) = tokio::join!(one.publish(&first), other.publish(&second));
-    (one.unwrap(), other.unwrap());
+    one.unwrap();
+    other.unwrap();
     let stream = server.context().await.get_stream("ORDERS").await.unwrap();
     let created = &stream.cached_info().config;
     assert_eq!(created.subjects, ["shop.eu.>"]);
