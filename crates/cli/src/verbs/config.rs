@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::configuration::{Configuration, SETTINGS};
+use crate::configuration::{Configuration, Kind, SETTINGS};
 use crate::exit::{Ending, Exit};
 use crate::output::{Form, shown, table};
 use crate::secret::masked;
@@ -21,11 +21,15 @@ struct Shown {
 pub(crate) fn show(configuration: &Configuration, form: Form) -> Ending {
     // Values that do not go together are told here too, not only by the relay.
     configuration.relay()?;
+    configuration.target()?;
     let settings: Vec<Shown> = SETTINGS
         .iter()
         .map(|setting| Shown {
             key: setting.key,
-            value: configuration.text(setting.key).map(masked),
+            value: configuration.text(setting.key).map(|text| match setting.kind {
+                Kind::WebhookSecrets => "***".to_owned(),
+                _ => masked(text),
+            }),
             from: configuration.origin(setting.key).to_string(),
             variable: setting.variable,
         })

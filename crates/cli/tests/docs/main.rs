@@ -40,6 +40,7 @@ pages! {
     the_tutorial_does_what_it_says: "docs/tutorial/first-outbox.md",
     sending_from_any_language_works: "docs/how-to/send-from-any-language.md",
     running_the_relay_works: "docs/how-to/run-the-relay.md",
+    using_webhooks_works: "docs/how-to/use-webhooks.md",
     using_nats_works: "docs/how-to/use-nats.md",
     mending_the_quarantine_works: "docs/how-to/quarantine.md",
     what_to_do_at_night_works: "docs/how-to/at-three-in-the-morning.md",

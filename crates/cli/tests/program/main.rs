@@ -13,3 +13,4 @@ mod relay;
 mod send;
 mod up;
 mod verify;
+mod webhook;
