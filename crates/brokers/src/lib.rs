@@ -11,10 +11,14 @@
 pub mod file;
 #[cfg(feature = "nats")]
 pub mod nats;
-#[cfg(feature = "nats")]
+#[cfg(any(feature = "nats", feature = "webhook"))]
 mod percent;
-#[cfg(any(feature = "nats", feature = "file"))]
+#[cfg(any(feature = "nats", feature = "file", feature = "webhook"))]
 mod target;
+#[cfg(any(feature = "nats", feature = "webhook"))]
+mod tls;
+#[cfg(feature = "webhook")]
+pub mod webhook;
 
-#[cfg(any(feature = "nats", feature = "file"))]
-pub use target::Target;
+#[cfg(any(feature = "nats", feature = "file", feature = "webhook"))]
+pub use target::{Target, TargetOptions};

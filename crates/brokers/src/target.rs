@@ -9,14 +9,17 @@ use sendoff_core::{Error, Publisher, Result};
 use crate::file::{FileAddress, FilePublisher, StdoutPublisher};
 #[cfg(feature = "nats")]
 use crate::nats::{NatsAddress, NatsOptions, NatsPublisher};
+#[cfg(feature = "webhook")]
+use crate::webhook::{WebhookAddress, WebhookOptions, WebhookPublisher};
 
 const DOING: &str = "reading a target";
-const EXAMPLES: &str = "targets are nats://127.0.0.1:4222/ORDERS, file:out.jsonl, \
-                        file:/var/out.jsonl and stdout:";
+const EXAMPLES: &str = "targets are nats://127.0.0.1:4222/ORDERS, https://shop.example/hooks, \
+                        file:out.jsonl, file:/var/out.jsonl and stdout:";
 
 /// Where messages go, read from a URL and not opened yet.
 ///
-/// The schemes are `nats:`, `file:` and `stdout:`; the modules `nats` and `file` have their rules.
+/// The schemes are `nats:` and `tls:`, `https:` and `http:`, `file:` and `stdout:`; the modules
+/// `nats`, `webhook` and `file` have their rules.
 #[derive(Clone)]
 pub struct Target(Kind);
 
@@ -25,10 +28,24 @@ enum Kind {
     /// The URL as it came, with its password.
     #[cfg(feature = "nats")]
     Nats { url: String, address: NatsAddress },
+    /// The URL as it came, with its password.
+    #[cfg(feature = "webhook")]
+    Webhook { url: String, address: WebhookAddress },
     #[cfg(feature = "file")]
     File(FileAddress),
     #[cfg(feature = "file")]
     Stdout,
+}
+
+/// How targets are published to: the part that does not stand in a URL.
+#[derive(Debug, Clone, Default)]
+pub struct TargetOptions {
+    /// For NATS.
+    #[cfg(feature = "nats")]
+    pub nats: NatsOptions,
+    /// For webhooks.
+    #[cfg(feature = "webhook")]
+    pub webhook: WebhookOptions,
 }
 
 impl Target {
@@ -55,6 +72,11 @@ impl Target {
             "nats" | "tls" => {
                 Ok(Self(Kind::Nats { url: url.to_owned(), address: NatsAddress::parse(url)? }))
             }
+            #[cfg(feature = "webhook")]
+            "https" | "http" => Ok(Self(Kind::Webhook {
+                url: url.to_owned(),
+                address: WebhookAddress::parse(url)?,
+            })),
             #[cfg(feature = "file")]
             "file" => Ok(Self(Kind::File(FileAddress::parse(url)?))),
             #[cfg(feature = "file")]
@@ -63,6 +85,10 @@ impl Target {
             "stdout" => Err(refused("nothing stands after stdout:")),
             #[cfg(not(feature = "nats"))]
             "nats" | "tls" => Err(refused("this program was built without the feature `nats`")),
+            #[cfg(not(feature = "webhook"))]
+            "https" | "http" => {
+                Err(refused("this program was built without the feature `webhook`"))
+            }
             #[cfg(not(feature = "file"))]
             "file" | "stdout" => Err(refused("this program was built without the feature `file`")),
             _ if rest.starts_with("//") || !scheme.contains(['/', '.']) => {
@@ -72,15 +98,28 @@ impl Target {
         }
     }
 
-    /// Opens the target. A file is created and locked; NATS is connected to at the first publish.
+    /// Opens the target with the default options. A file is created and locked; NATS and webhooks
+    /// are connected to at the first publish.
     ///
     /// # Errors
     /// Those of the publisher's constructor.
     pub fn open(&self) -> Result<Arc<dyn Publisher>> {
+        self.open_with(&TargetOptions::default())
+    }
+
+    /// As [`Target::open`], with options of one's own.
+    ///
+    /// # Errors
+    /// Those of the publisher's constructor.
+    pub fn open_with(&self, options: &TargetOptions) -> Result<Arc<dyn Publisher>> {
+        // Files have none.
+        let _ = options;
         match &self.0 {
             #[cfg(feature = "nats")]
-            Kind::Nats { url, .. } => {
-                Ok(Arc::new(NatsPublisher::new(url, NatsOptions::default())?))
+            Kind::Nats { url, .. } => Ok(Arc::new(NatsPublisher::new(url, options.nats.clone())?)),
+            #[cfg(feature = "webhook")]
+            Kind::Webhook { url, .. } => {
+                Ok(Arc::new(WebhookPublisher::new(url, options.webhook.clone())?))
             }
             #[cfg(feature = "file")]
             Kind::File(address) => Ok(Arc::new(FilePublisher::open(address.path())?)),
@@ -104,6 +143,8 @@ impl fmt::Display for Target {
         match &self.0 {
             #[cfg(feature = "nats")]
             Kind::Nats { address, .. } => address.fmt(f),
+            #[cfg(feature = "webhook")]
+            Kind::Webhook { address, .. } => address.fmt(f),
             #[cfg(feature = "file")]
             Kind::File(address) => address.fmt(f),
             #[cfg(feature = "file")]
@@ -122,7 +163,7 @@ fn refused(reason: impl Into<String>) -> Error {
     Error::invalid(DOING, reason).advice(EXAMPLES)
 }
 
-#[cfg(all(test, feature = "nats", feature = "file"))]
+#[cfg(all(test, feature = "nats", feature = "file", feature = "webhook"))]
 mod tests {
     use sendoff_core::ErrorKind;
 
@@ -139,6 +180,8 @@ mod tests {
         assert_eq!(Target::parse("stdout:").unwrap().address(), "stdout:");
         let nats = Target::parse("nats://me:hush@127.0.0.1:1/S").unwrap();
         assert_eq!(nats.address(), "nats://127.0.0.1:1/S");
+        let webhook = Target::parse("http://me:hush@127.0.0.1:1/a?hush").unwrap();
+        assert_eq!(webhook.address(), "http://127.0.0.1:1/a?***");
         let read = Target::read("nats://me:hush@127.0.0.1:1/S").unwrap();
         assert_eq!(format!("{read:?}"), "Target(nats://127.0.0.1:1/S)");
     }
@@ -152,13 +195,15 @@ mod tests {
             ("kafka://h/t", "no scheme \"kafka\""),
             ("stdout:x", "nothing stands after stdout:"),
             ("nats:x", "does not begin with nats://"),
+            ("http:x", "does not begin with https:// or http://"),
             ("file:", "names no file"),
         ] {
             let error = Target::read(url).expect_err(url);
             assert_eq!(error.kind(), ErrorKind::Invalid, "{url}");
             let text = error.to_string();
             assert!(text.contains(reason), "{url}: {text}");
-            assert!(text.contains("file:out.jsonl") || text.contains("nats://127.0.0.1"), "{text}");
+            let examples = ["file:out.jsonl", "nats://127.0.0.1", "https://shop.example"];
+            assert!(examples.iter().any(|example| text.contains(example)), "{text}");
         }
     }
 }

@@ -64,12 +64,19 @@ pub(crate) fn kept(path: &Path) -> Result<String> {
     Ok(secret)
 }
 
-/// A URL with its password masked. The user's name stays where a password follows it; a user part
+use sendoff::webhook::WebhookAddress;
+
+/// A URL with its password masked. A webhook's is shown as the webhook's own rules have it, or not at
+/// all where it is malformed. Of any other, the user's name stays where a password follows it; a user part
 /// without one may be a token and is masked whole. Also masks `password=` and the like in queries.
 ///
 /// It masks rather too much than too little: whatever stands before the last `@` is credentials,
 /// also in a URL that is malformed.
 pub(crate) fn masked(url: &str) -> String {
+    if url.starts_with("http:") || url.starts_with("https:") {
+        let address = WebhookAddress::parse(url);
+        return address.map_or_else(|_| "***".to_owned(), |address| address.to_string());
+    }
     let start =
         url.find("://").map(|at| at + 3).or_else(|| url.find(':').map(|at| at + 1)).unwrap_or(0);
     let (scheme, rest) = url.split_at(start);
@@ -136,6 +143,9 @@ mod tests {
             ("nats://secret@h:4222/S", "nats://***@h:4222/S"),
             ("host=h password=secret dbname=d", "host=h password=*** dbname=d"),
             ("sqlite:shop.db", "sqlite:shop.db"),
+            ("https://u:secret@h/a?secret", "https://h/a?***"),
+            ("https://h/hooks/secretsecretsecret01234", "https://h/hooks/***"),
+            ("https:u:secret@h", "***"),
         ] {
             assert_eq!(masked(url), shown);
             assert!(!masked(url).contains("secret"), "{url}");

@@ -1,4 +1,4 @@
-//! Targets from URLs: `nats://host:4222/STREAM`, `file:out.jsonl`, `stdout:`.
+//! Targets from URLs: `nats://host:4222/STREAM`, `https://host/path`, `file:out.jsonl`, `stdout:`.
 //!
 //! What does not belong here: how a URL is read, which each broker's own module knows.
 
@@ -10,8 +10,8 @@ use sendoff::publisher::Publisher;
 use crate::configuration::{Configuration, FILE_DEFAULT};
 use crate::exit::Failure;
 
-const EXAMPLES: &str =
-    "write nats://host:4222/STREAM, file:out.jsonl, file:/data/out.jsonl or stdout:";
+const EXAMPLES: &str = "write nats://host:4222/STREAM, https://host/path, file:out.jsonl, \
+                        file:/data/out.jsonl or stdout:";
 
 /// A target.
 #[derive(Debug)]
@@ -27,7 +27,8 @@ impl Target {
     /// Opens the target that the configuration names. Brokers are connected to later, by the relay.
     ///
     /// # Errors
-    /// No target is named, its URL is malformed, or its file is another process's.
+    /// No target is named, its URL is malformed, a setting of its kind is out of range, or its file
+    /// is another process's.
     pub(crate) fn open(configuration: &Configuration) -> Result<Self, Failure> {
         let Some(url) = configuration.text("to") else {
             return Err(Error::invalid("opening the target", "no target is named")
@@ -38,7 +39,7 @@ impl Target {
         };
         let target = sendoff::Target::read(url)?;
         Ok(Self {
-            publisher: target.open()?,
+            publisher: target.open_with(&configuration.target()?)?,
             shown: target.to_string(),
             is_stdout: url.starts_with("stdout:"),
         })

@@ -51,8 +51,8 @@
 //! # Features
 //!
 //! None is on by default. `postgres` (tokio-postgres), `sqlite` (rusqlite), `sqlx-0_9-postgres` and
-//! `sqlx-0_9-sqlite` are stores, with sends from that driver's transactions; `nats` and `file` are
-//! targets. A target of your own is one small trait: [`Publisher`].
+//! `sqlx-0_9-sqlite` are stores, with sends from that driver's transactions; `nats`, `webhook` and
+//! `file` are targets. A target of your own is one small trait: [`Publisher`].
 
 pub use sendoff_core::{
     Error, ErrorKind, Headers, Limits, Message, Outbox, PublishError, Publisher, Relay, Result,
@@ -60,12 +60,14 @@ pub use sendoff_core::{
 };
 pub use sendoff_core::{barrier, error, lane, memory, message, outbox, publisher, relay, store, time};
 
-#[cfg(any(feature = "nats", feature = "file"))]
-pub use sendoff_brokers::Target;
 #[cfg(feature = "file")]
 pub use sendoff_brokers::file;
 #[cfg(feature = "nats")]
 pub use sendoff_brokers::nats;
+#[cfg(feature = "webhook")]
+pub use sendoff_brokers::webhook;
+#[cfg(any(feature = "nats", feature = "file", feature = "webhook"))]
+pub use sendoff_brokers::{Target, TargetOptions};
 #[cfg(feature = "postgres")]
 pub use sendoff_stores::postgres;
 #[cfg(feature = "sqlite")]

@@ -1,9 +1,11 @@
-//! `nats://[user:password@]host[:port]/STREAM[?prefix=subject]`, taken apart.
+//! `nats://[user:password@]host[:port]/STREAM[?parameters]`, taken apart.
 
 use std::fmt;
 
 use sendoff_core::{Error, Result};
 
+use crate::nats::parameters::{self, Parameters};
+use crate::nats::security::Files;
 use crate::percent;
 
 const PORT_DEFAULT: u16 = 4222;
@@ -19,6 +21,9 @@ pub struct NatsAddress {
     login: Option<Login>,
     stream: String,
     prefix: String,
+    tls: bool,
+    create: bool,
+    files: Files,
 }
 
 /// How to log in.
@@ -31,26 +36,24 @@ pub(crate) enum Login {
 }
 
 impl NatsAddress {
-    /// Takes a URL apart. Without a port it is 4222; without `prefix` it is the stream's name; an
-    /// empty `prefix` means that subjects have none. User, password, stream and prefix are
-    /// percent-decoded.
+    /// Takes a URL apart; the parameters stand in [`crate::nats`]. Without a port it is 4222; without
+    /// `prefix` it is the stream's name; an empty `prefix` means that subjects have none. User,
+    /// password, stream and parameters are percent-decoded. Files are not opened.
     ///
     /// # Errors
     /// [`sendoff_core::ErrorKind::Invalid`] with the reason and an example. What could be a part of
     /// a password is not quoted.
     pub fn parse(url: &str) -> Result<Self> {
-        let rest = url.strip_prefix("nats://").ok_or_else(|| {
-            if url.starts_with("tls:") {
-                refused("TLS is not supported yet")
-            } else {
-                refused("it does not begin with nats://")
-            }
-        })?;
+        let (tls, rest) = match (url.strip_prefix("nats://"), url.strip_prefix("tls://")) {
+            (Some(rest), _) => (false, rest),
+            (None, Some(rest)) => (true, rest),
+            (None, None) => return Err(refused("it does not begin with nats:// or tls://")),
+        };
         let (authority, path) =
             rest.split_once('/').ok_or_else(|| refused("it names no stream"))?;
         if path.contains('@') || rest.contains('#') {
             return Err(refused(
-                "a `/`, `@` or `#` inside the user, the password or the prefix has to be \
+                "a `/`, `@` or `#` inside the user, the password or the parameters has to be \
                  percent-encoded (%2F, %40, %23)",
             ));
         }
@@ -64,9 +67,16 @@ impl NatsAddress {
             None => (path, None),
         };
         let stream = parse_stream(stream)?;
-        let prefix = query.map_or_else(|| Ok(stream.clone()), parse_query)?;
+        let Parameters { prefix, create, files } = query.map_or_else(
+            || Ok(Parameters::default()),
+            |query| parameters::parse(query, tls, login.is_some()).map_err(refused),
+        )?;
+        let prefix = prefix.unwrap_or_else(|| stream.clone());
         check_prefix(&prefix)?;
-        Ok(Self { host, port, login, stream, prefix })
+        if create && prefix.is_empty() {
+            return Err(refused("a stream of every subject cannot be created: give it a prefix"));
+        }
+        Ok(Self { host, port, login, stream, prefix, tls, create, files })
     }
 
     /// The stream that has to confirm every message.
@@ -95,6 +105,20 @@ impl NatsAddress {
         }
     }
 
+    /// Whether nothing is said to the server without TLS.
+    pub(crate) fn tls(&self) -> bool {
+        self.tls
+    }
+
+    /// Whether the stream is to be created where it is not there.
+    pub(crate) fn create(&self) -> bool {
+        self.create
+    }
+
+    pub(crate) fn files(&self) -> &Files {
+        &self.files
+    }
+
     pub(crate) fn login(&self) -> Option<&Login> {
         self.login.as_ref()
     }
@@ -102,7 +126,8 @@ impl NatsAddress {
 
 impl fmt::Display for NatsAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "nats://{}/{}", self.server(), self.stream)?;
+        let scheme = if self.tls { "tls" } else { "nats" };
+        write!(f, "{scheme}://{}/{}", self.server(), self.stream)?;
         if self.prefix != self.stream {
             write!(f, "?prefix={}", self.prefix)?;
         }
@@ -180,26 +205,6 @@ fn parse_stream(text: &str) -> Result<String> {
     Ok(stream)
 }
 
-fn parse_query(query: &str) -> Result<String> {
-    let mut prefix = None;
-    for pair in query.split('&') {
-        match pair.split_once('=') {
-            Some(("prefix", value)) if prefix.is_none() => {
-                prefix = percent::decode(value).map(std::borrow::Cow::into_owned);
-                if prefix.is_none() {
-                    return Err(refused("the prefix has a broken percent-encoding"));
-                }
-            }
-            Some(("prefix", _)) => return Err(refused("there are two prefixes")),
-            _ => {
-                let name = pair.split('=').next().unwrap_or_default();
-                return Err(refused(format!("there is no parameter {name:?}, only `prefix`")));
-            }
-        }
-    }
-    prefix.ok_or_else(|| refused("there is a `?` without a parameter"))
-}
-
 fn check_prefix(prefix: &str) -> Result<()> {
     let forbidden = |c: char| matches!(c, '*' | '>' | '%') || c.is_whitespace() || c.is_control();
     let reserved = prefix.starts_with('$') || prefix.starts_with("_INBOX");
@@ -245,6 +250,9 @@ mod tests {
         let address = NatsAddress::parse("nats://[::1]/ORDERS?prefix=").unwrap();
         assert_eq!(address.server(), "[::1]:4222");
         assert_eq!(address.filter(), ">");
+        let address = NatsAddress::parse("tls://host:1/ORDERS?prefix=a&create=true").unwrap();
+        assert_eq!(address.to_string(), "tls://host:1/ORDERS?prefix=a");
+        assert!(address.tls() && address.create());
         let address = NatsAddress::parse("nats://s3cret@localhost/ORDERS").unwrap();
         assert!(address.login() == Some(&Login::Token("s3cret".to_owned())));
     }
@@ -254,7 +262,8 @@ mod tests {
         for (url, reason) in [
             ("http://host/S", "does not begin with nats://"),
             ("nats:host/S", "does not begin with nats://"),
-            ("tls://host/S", "TLS is not supported yet"),
+            ("tls:host/S", "does not begin with nats:// or tls://"),
+            ("nats://host/S?prefix=&create=true", "every subject cannot be created"),
             ("nats://host:4222", "names no stream"),
             ("nats://host:4222/", "names no stream"),
             ("nats://:4222/S", "names no host"),
@@ -269,9 +278,9 @@ mod tests {
             ("nats://host/A.B", "cannot be a stream's name"),
             ("nats://host/A/B", "cannot be a stream's name"),
             ("nats://host/A%zz", "broken percent-encoding"),
-            ("nats://host/S?", "no parameter"),
-            ("nats://host/S?prefx=a", "no parameter \"prefx\""),
-            ("nats://host/S?prefix=a&prefix=b", "two prefixes"),
+            ("nats://host/S?", "no such parameter"),
+            ("nats://host/S?prefx=a", "no such parameter"),
+            ("nats://host/S?prefix=a&prefix=b", "`prefix` stands twice"),
             ("nats://host/S?prefix=a..b", "cannot be a prefix"),
             ("nats://host/S?prefix=a.*", "cannot be a prefix"),
             ("nats://host/S?prefix=$JS.API", "cannot be a prefix"),
@@ -296,7 +305,9 @@ mod tests {
             "nats://me:hush@host",
             "nats://me:hush@host/S?hush@",
             "nats://me:hush",
-            "tls://me:hush@host/S",
+            "tls://me:hush@host/S?hush",
+            "tls://me:hush@host/S?hush=hush",
+            "tls://hush@host/S?credentials=hush",
             "http://me:hush@host/S",
         ] {
             let error = NatsAddress::parse(url).expect_err(url);

@@ -16,11 +16,12 @@ use sendoff_core::PublishError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::nats::NatsOptions;
-use crate::nats::address::{Login, NatsAddress};
+use crate::nats::address::NatsAddress;
 use crate::nats::answer::{self, Answer};
 use crate::nats::connection::lock;
 use crate::nats::headers::Packed;
 use crate::nats::in_flight::InFlight;
+use crate::nats::{security, stream};
 
 /// How many publishes wait to be handed to the client library; more wait in their callers.
 pub(super) const QUEUE: usize = 1_024;
@@ -183,11 +184,12 @@ impl Life {
     }
 
     async fn greet(&self) -> Result<(Greeted, String, Subscriber), PublishError> {
-        let client = self
-            .connect_options()
+        let options = security::secure(self.connect_options(), &self.address)
+            .map_err(|why| self.unreachable(&why))?;
+        let client = options
             .connect(self.address.server())
             .await
-            .map_err(|error| self.unreachable(&error.to_string()))?;
+            .map_err(|error| self.unreachable(&security::refused(&error)))?;
         let inbox = client.new_inbox();
         let answers = client
             .subscribe(format!("{inbox}.*"))
@@ -196,6 +198,13 @@ impl Life {
         let info = client.server_info();
         if !info.headers {
             return Err(self.unreachable("the server takes no headers (NATS 2.2 and later do)"));
+        }
+        if self.address.create() {
+            // Less than the whole greeting may take, so that the reason is told.
+            let (window, wait) = (self.options.duplicate_window, self.options.connect_timeout / 3);
+            stream::create(&client, &self.address, window, wait)
+                .await
+                .map_err(|why| self.unreachable(&why))?;
         }
         let greeted = Greeted { client, max_payload: info.max_payload };
         Ok((greeted, inbox, answers))
@@ -228,13 +237,7 @@ impl Life {
             }
             std::future::ready(())
         });
-        match self.address.login() {
-            None => options,
-            Some(Login::Token(token)) => options.token(token.clone()),
-            Some(Login::Password { user, password }) => {
-                options.user_and_password(user.clone(), password.clone())
-            }
-        }
+        options
     }
 
     /// Why the connection ended, once the library's event task has had its turn to tell.

@@ -2,8 +2,20 @@
 //!
 //! # Address
 //!
-//! `nats://[user:password@]host[:port]/STREAM[?prefix=subject]`. The port is 4222 unless given.
-//! The stream has to be there; nothing here creates it:
+//! `nats://[user:password@]host[:port]/STREAM[?parameters]`, or `tls://` for a connection that says
+//! nothing without TLS. A token stands in place of user and password (`token@`). The port is 4222
+//! unless given. Paths are percent-decoded, and the files are read at each connect.
+//!
+//! | parameter | meaning |
+//! | --- | --- |
+//! | `prefix=subject` | what subjects begin with; the stream's name unless given, empty for none |
+//! | `create=true` | creates the stream where it is not there: subjects `PREFIX.>`, file storage, a duplicate window of [`NatsOptions::duplicate_window`]. A stream that is there is never changed |
+//! | `credentials=path` | a credentials file (JWT and seed) |
+//! | `nkey=path` | a file with the seed of an nkey |
+//! | `ca=path` | with `tls://`: PEM certificates to trust instead of the system's |
+//! | `cert=path`, `key=path` | with `tls://`: the client's certificate and its key, in PEM |
+//!
+//! Without `create=true` the stream has to be there:
 //!
 //! ```text
 //! nats stream add ORDERS --subjects='ORDERS.>' --storage=file --defaults
@@ -43,7 +55,7 @@
 //!
 //! | what happens | class |
 //! | --- | --- |
-//! | no connection, wrong user; no stream; JetStream off; stream sealed or offline; disk full; no quorum | `Unreachable` |
+//! | no connection, wrong user or certificate; no stream; JetStream off; stream sealed or offline; disk full; no quorum | `Unreachable` |
 //! | the stream is full and discards what is new; too many requests | `Throttled` |
 //! | larger than the server's `max_payload` (told before, once connected) or the stream's `max_msg_size` | `Permanent` |
 //! | the subject belongs to another stream, is not among the stream's, or may not be published to; full per subject; another error | `Failed` |
@@ -52,7 +64,7 @@
 //! A publish does not wait longer for a connection than [`NatsOptions::connect_timeout`], and
 //! nothing is kept for later while there is none.
 //!
-//! What does not belong here: creating streams, consumers, TLS and credential files.
+//! What does not belong here: changing streams, and consumers.
 
 mod address;
 mod answer;
@@ -60,7 +72,10 @@ mod connection;
 mod headers;
 mod in_flight;
 mod life;
+mod parameters;
 mod publisher;
+mod security;
+mod stream;
 mod subject;
 
 use std::time::Duration;
@@ -80,6 +95,9 @@ pub struct NatsOptions {
     /// How often an idle connection is tested; it is given up after three tests without an answer.
     /// 10 s unless set otherwise.
     pub ping_interval: Duration,
+    /// For how long a stream that is created here recognises a repetition (`create=true`). 10 min
+    /// unless set otherwise.
+    pub duplicate_window: Duration,
     /// The name under which the server lists the connection.
     pub client_name: String,
 }
@@ -90,6 +108,7 @@ impl Default for NatsOptions {
             connect_timeout: Duration::from_secs(2),
             in_flight_max: 2_000,
             ping_interval: Duration::from_secs(10),
+            duplicate_window: Duration::from_secs(600),
             client_name: "sendoff".to_owned(),
         }
     }

@@ -2,6 +2,8 @@
 #![cfg(feature = "nats")]
 #![expect(clippy::unwrap_used, reason = "an error that a test does not expect is its failure")]
 
+mod security;
 mod server;
+mod stream;
 mod suite;
 mod trouble;

@@ -10,7 +10,8 @@ use crate::configuration::Flags;
 pub(crate) struct RelayArguments {
     #[command(flatten)]
     store: StoreArguments,
-    /// Where to: nats://host:4222/STREAM, file:out.jsonl, file:/data/out.jsonl, stdout:
+    /// Where to: nats://host:4222/STREAM, tls://host:4222/STREAM, https://host/path, file:out.jsonl,
+    /// stdout:
     #[arg(long, value_name = "URL")]
     to: Option<String>,
     /// Publish until nothing due is pending, then exit

@@ -16,7 +16,8 @@ use std::time::Duration;
 use sendoff::postgres::PostgresOptions;
 use sendoff::relay::{Backoff, RelaySettings};
 use sendoff::sqlite::{SqliteOptions, Synchronous};
-use sendoff::{Error, Limits, Result};
+use sendoff::webhook::{Private, Redirects, WebhookOptions, WebhookSecret};
+use sendoff::{Error, Limits, Result, TargetOptions};
 
 pub(crate) use table::{Kind, SETTINGS};
 pub(crate) use value::{duration_text, parse_duration};
@@ -216,6 +217,31 @@ impl Configuration {
         Ok((self.count("serve.connections")?, self.duration("serve.request_timeout")?))
     }
 
+    /// How targets are published to.
+    ///
+    /// # Errors
+    /// A value that is out of range.
+    pub(crate) fn target(&self) -> Result<TargetOptions> {
+        let webhook = WebhookOptions {
+            secrets: WebhookSecret::parse_list(self.text("webhook.secrets").unwrap_or_default())?,
+            ca_file: self.text("webhook.ca_file").map(PathBuf::from),
+            redirects: match self.text("webhook.redirects") {
+                Some("follow") => Redirects::Follow,
+                _ => Redirects::Refuse,
+            },
+            private: match self.text("webhook.private") {
+                Some("never") => Private::Never,
+                Some("always") => Private::Always,
+                _ => Private::Target,
+            },
+            in_flight_max: self.count("webhook.in_flight")?,
+            connect_timeout: self.duration("webhook.connect_timeout")?,
+            answer_timeout: self.duration("webhook.answer_timeout")?,
+            ..WebhookOptions::default()
+        };
+        Ok(TargetOptions { webhook, ..TargetOptions::default() })
+    }
+
     /// The relay's settings, checked against each other.
     ///
     /// # Errors
@@ -265,6 +291,8 @@ mod tests {
         assert_eq!(empty().limits().unwrap(), Limits::default());
         assert_eq!(empty().postgres().unwrap(), PostgresOptions::default());
         assert_eq!(empty().sqlite(false).unwrap(), SqliteOptions::default());
+        let target = format!("{:?}", empty().target().unwrap());
+        assert_eq!(target, format!("{:?}", TargetOptions::default()));
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub(crate) enum Kind {
     Bytes,
     /// One of these words.
     Word(&'static [&'static str]),
+    /// Secrets of webhooks, with white space or commas between. Never shown.
+    WebhookSecrets,
 }
 
 /// One setting.
@@ -52,6 +54,13 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("horizon", "SENDOFF_HORIZON", Kind::Duration, Some("24h")),
     setting("postgres.listen", "SENDOFF_POSTGRES_LISTEN", Kind::Word(&["on", "off"]), Some("on")),
     setting("sqlite.synchronous", "SENDOFF_SQLITE_SYNCHRONOUS", Kind::Word(&["full", "normal"]), Some("full")),
+    setting("webhook.secrets", "SENDOFF_WEBHOOK_SECRETS", Kind::WebhookSecrets, None),
+    setting("webhook.ca_file", "SENDOFF_WEBHOOK_CA_FILE", Kind::Text, None),
+    setting("webhook.redirects", "SENDOFF_WEBHOOK_REDIRECTS", Kind::Word(&["refuse", "follow"]), Some("refuse")),
+    setting("webhook.private", "SENDOFF_WEBHOOK_PRIVATE", Kind::Word(&["never", "target", "always"]), Some("target")),
+    setting("webhook.in_flight", "SENDOFF_WEBHOOK_IN_FLIGHT", Kind::Count, Some("64")),
+    setting("webhook.connect_timeout", "SENDOFF_WEBHOOK_CONNECT_TIMEOUT", Kind::Duration, Some("2s")),
+    setting("webhook.answer_timeout", "SENDOFF_WEBHOOK_ANSWER_TIMEOUT", Kind::Duration, Some("30s")),
     setting("relay.lease", "SENDOFF_RELAY_LEASE", Kind::Duration, Some("10s")),
     setting("relay.publish_timeout", "SENDOFF_RELAY_PUBLISH_TIMEOUT", Kind::Duration, Some("5s")),
     setting("relay.poll", "SENDOFF_RELAY_POLL", Kind::Duration, Some("200ms")),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use sendoff::webhook::WebhookSecret;
+
 use super::table::Kind;
 
 type Parsed<T> = std::result::Result<T, String>;
@@ -19,6 +21,9 @@ pub(super) fn check(kind: Kind, text: &str) -> Parsed<()> {
             Ok(count) if count > 0 => Ok(()),
             _ => Err(format!("`{text}` is not a whole number from 1 to {}", u32::MAX)),
         },
+        Kind::WebhookSecrets => {
+            WebhookSecret::parse_list(text).map(drop).map_err(|error| error.to_string())
+        }
         Kind::Word(words) if words.contains(&text) => Ok(()),
         Kind::Word(words) => Err(format!("`{text}` is none of {}", words.join(", "))),
     }

@@ -21,12 +21,13 @@ struct Shown {
 pub(crate) fn show(configuration: &Configuration, form: Form) -> Ending {
     // Values that do not go together are told here too, not only by the relay.
     configuration.relay()?;
+    configuration.target()?;
     let settings: Vec<Shown> = SETTINGS
         .iter()
         .map(|setting| Shown {
             key: setting.key,
             value: configuration.text(setting.key).map(|text| match setting.kind {
-                Kind::Secret(_) => "***".to_owned(),
+                Kind::Secret(_) | Kind::WebhookSecrets => "***".to_owned(),
                 _ => masked(text),
             }),
             from: configuration.origin(setting.key).to_string(),

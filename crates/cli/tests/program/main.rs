@@ -23,3 +23,4 @@ mod stores;
 mod up;
 mod up_batch;
 mod verify;
+mod webhook;

@@ -9,6 +9,7 @@
 //! Whatever is started here stops with the process that started it, also when that is killed:
 //! `folder` has the guard. What does not belong here: anything that knows a table of Sendoff's.
 
+mod authority;
 mod disk;
 mod folder;
 mod nats;
@@ -19,6 +20,7 @@ mod program;
 mod proxy;
 mod shared;
 
+pub use authority::{Authority, Certified};
 pub use disk::Disk;
 pub use nats::{Nats, NatsConfig};
 pub use port::free_port;
