@@ -3,12 +3,25 @@
 #![cfg(feature = "postgres")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test panics where it fails")]
 
+#[cfg(any(
+    feature = "deadpool-postgres-0_14",
+    feature = "diesel-async-0_9",
+    feature = "sea-orm-2",
+    feature = "sqlx-0_9-postgres"
+))]
+mod drivers;
 mod faults;
 mod held;
 mod line;
 mod news;
 mod schema;
 mod send;
+#[cfg(feature = "deadpool-postgres-0_14")]
+mod send_deadpool;
+#[cfg(feature = "diesel-async-0_9")]
+mod send_diesel;
+#[cfg(feature = "sea-orm-2")]
+mod send_sea_orm;
 #[cfg(feature = "sqlx-0_9-postgres")]
 mod send_sqlx;
 mod stage;
