@@ -23,6 +23,12 @@ mod options;
 mod pool;
 mod schema;
 pub mod send;
+#[cfg(feature = "deadpool-postgres-0_14")]
+mod send_deadpool;
+#[cfg(feature = "diesel-async-0_9")]
+mod send_diesel;
+#[cfg(feature = "sea-orm-2")]
+mod send_sea_orm;
 #[cfg(feature = "sqlx-0_9-postgres")]
 mod send_sqlx;
 mod session;

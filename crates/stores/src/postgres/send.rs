@@ -15,6 +15,12 @@ use super::wire::{Json, Time};
 #[derive(Debug)]
 pub struct TokioPostgres;
 
+#[cfg(feature = "deadpool-postgres-0_14")]
+pub use super::send_deadpool::Deadpool;
+#[cfg(feature = "diesel-async-0_9")]
+pub use super::send_diesel::{Diesel, InTransaction};
+#[cfg(feature = "sea-orm-2")]
+pub use super::send_sea_orm::SeaOrm;
 #[cfg(feature = "sqlx-0_9-postgres")]
 pub use super::send_sqlx::Sqlx;
 
@@ -26,18 +32,25 @@ impl Transaction<TokioPostgres> for tokio_postgres::Transaction<'_> {
     type Error = tokio_postgres::Error;
 
     async fn append(&mut self, messages: &[Message]) -> Result<(), Self::Error> {
-        for part in parts(messages) {
-            match part {
-                [message] => insert_one(self, message).await?,
-                many => insert_many(self, many).await?,
-            }
-        }
-        Ok(())
+        insert_all(self, messages).await
     }
 
     async fn commit(self) -> Result<(), Self::Error> {
         tokio_postgres::Transaction::commit(self).await
     }
+}
+
+pub(super) async fn insert_all(
+    transaction: &tokio_postgres::Transaction<'_>,
+    messages: &[Message],
+) -> Result<(), tokio_postgres::Error> {
+    for part in parts(messages) {
+        match part {
+            [message] => insert_one(transaction, message).await?,
+            many => insert_many(transaction, many).await?,
+        }
+    }
+    Ok(())
 }
 
 /// The messages in parts that one statement can take.

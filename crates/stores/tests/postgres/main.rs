@@ -8,6 +8,13 @@ mod barrier_faults;
 mod barrier_races;
 mod barrier_sql;
 mod barrier_stage;
+#[cfg(any(
+    feature = "deadpool-postgres-0_14",
+    feature = "diesel-async-0_9",
+    feature = "sea-orm-2",
+    feature = "sqlx-0_9-postgres"
+))]
+mod drivers;
 mod faults;
 mod full_disk;
 mod held;
@@ -17,6 +24,12 @@ mod relay;
 mod running;
 mod schema;
 mod send;
+#[cfg(feature = "deadpool-postgres-0_14")]
+mod send_deadpool;
+#[cfg(feature = "diesel-async-0_9")]
+mod send_diesel;
+#[cfg(feature = "sea-orm-2")]
+mod send_sea_orm;
 #[cfg(feature = "sqlx-0_9-postgres")]
 mod send_sqlx;
 mod stage;

@@ -3,31 +3,15 @@
 use std::time::Duration;
 
 use sendoff_core::store::OutboxDesk;
-use sendoff_core::time::Timestamp;
-use sendoff_core::{Message, Outbox, Wake};
+use sendoff_core::{Outbox, Wake};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Acquire, PgPool};
 
-use crate::stage::{Owner, content, message, migrated};
+use crate::drivers::{bare, full, ids, rows_are_as_sent};
+use crate::stage::{message, migrated};
 
 async fn pool(url: &str) -> PgPool {
     PgPoolOptions::new().max_connections(2).connect(url).await.unwrap()
-}
-
-fn full(id: &str) -> Message {
-    Message::builder("test", "test.topic")
-        .id(id)
-        .key("ключ")
-        .header("content-type", "text/plain")
-        .header("ü", "☃ \"quoted\" \\")
-        .body(vec![0, 255, 1])
-        .due_at(Timestamp::from_microsecond(1_700_000_000_123_456).unwrap())
-        .build()
-        .unwrap()
-}
-
-fn bare(id: &str) -> Message {
-    Message::builder("test", "test.topic").id(id).build().unwrap()
 }
 
 #[tokio::test]
@@ -43,10 +27,7 @@ async fn messages_sent_by_sqlx_arrive_as_they_are_one_or_many() {
     outbox.send_all(&mut transaction, &[]).await.unwrap();
     wake.commit(transaction).await.unwrap();
     tokio::time::timeout(Duration::from_secs(1), wake.woken()).await.unwrap();
-    let rows = Owner::of(&store).await.rows(&store).await;
-    let mut arrived: Vec<&Message> = rows.iter().map(content).collect();
-    arrived.sort_by_key(|message| message.id());
-    assert_eq!(arrived, [&full("1"), &bare("2"), &full("3"), &bare("4")]);
+    rows_are_as_sent(&store).await;
 }
 
 #[tokio::test]
@@ -71,9 +52,7 @@ async fn a_rollback_a_savepoint_and_a_duplicate_of_sqlx_send_nothing() {
     assert!(error.as_database_error().unwrap().is_unique_violation());
     transaction.commit().await.unwrap();
 
-    let rows = Owner::of(&store).await.rows(&store).await;
-    let ids: Vec<&str> = rows.iter().map(|row| content(row).id()).collect();
-    assert_eq!(ids, ["kept"]);
+    assert_eq!(ids(&store).await, ["kept"]);
     assert_eq!(store.stats().await.unwrap().pending, 1);
 }
 
@@ -94,7 +73,5 @@ async fn a_begin_of_sqlx_that_is_cancelled_sends_nothing_and_takes_nothing_along
     let mut transaction = pool.begin().await.unwrap();
     outbox.send(&mut transaction, &bare("kept")).await.unwrap();
     transaction.commit().await.unwrap();
-    let rows = Owner::of(&store).await.rows(&store).await;
-    let ids: Vec<&str> = rows.iter().map(|row| content(row).id()).collect();
-    assert_eq!(ids, ["kept"]);
+    assert_eq!(ids(&store).await, ["kept"]);
 }

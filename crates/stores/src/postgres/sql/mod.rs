@@ -6,6 +6,8 @@
 //! flattened (LIMIT, OFFSET 0) or by `seq = ANY (array)`, never by a join that could be turned round,
 //! nor with a condition that another index would answer (hence `held IS NOT FALSE`).
 
+#[cfg(feature = "sea-orm-2")]
+use std::fmt::Write;
 use std::time::Duration;
 
 /// A row that its key's other rows wait for.
@@ -129,6 +131,73 @@ pub(super) const INSERT_MANY: &str = "INSERT INTO sendoff.outbox \
      (id, source, topic, key, headers, body, due_at) \
      SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::jsonb[], $6::bytea[], \
      $7::timestamptz[])";
+
+#[cfg(any(feature = "diesel-async-0_9", feature = "sea-orm-2"))]
+/// A time from microseconds since 1970, without a float on the way.
+macro_rules! time_of_micros {
+    ($micros:literal) => {
+        concat!(
+            "timestamptz '1970-01-01 00:00:00Z' + (",
+            $micros,
+            " / 1000000) * interval '1 second' + (",
+            $micros,
+            " % 1000000) * interval '1 microsecond'"
+        )
+    };
+}
+
+/// [`INSERT_SQL`] for drivers that bind neither jsonb nor timestamptz without a library for each: the
+/// headers as text, the due time as microseconds since 1970.
+#[cfg(feature = "diesel-async-0_9")]
+pub(super) const INSERT_PLAIN: &str = concat!(
+    "INSERT INTO sendoff.outbox (id, source, topic, key, headers, body, due_at) \
+     VALUES ($1, $2, $3, $4, $5::text::jsonb, $6, ",
+    time_of_micros!("$7::bigint"),
+    ")"
+);
+
+/// The same for many, in the order of the arrays.
+#[cfg(feature = "diesel-async-0_9")]
+pub(super) const INSERT_MANY_PLAIN: &str = concat!(
+    "INSERT INTO sendoff.outbox (id, source, topic, key, headers, body, due_at) \
+     SELECT u.id, u.source, u.topic, u.key, u.headers::jsonb, u.body, ",
+    time_of_micros!("u.due"),
+    " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], \
+     $7::bigint[]) AS u (id, source, topic, key, headers, body, due)"
+);
+
+/// How many rows [`insert_rows`] takes: 7 parameters each, of 65,535 that a statement may have.
+#[cfg(feature = "sea-orm-2")]
+pub(super) const INSERT_ROWS_MAX: usize = 1_000;
+
+/// The same for `rows` rows, seven parameters each, for drivers whose arrays take no NULL.
+#[cfg(feature = "sea-orm-2")]
+pub(super) fn insert_rows(rows: usize) -> String {
+    let mut text = String::from(
+        "INSERT INTO sendoff.outbox (id, source, topic, key, headers, body, due_at) SELECT u.id, \
+         u.source, u.topic, u.key, u.headers::jsonb, u.body, ",
+    );
+    text.push_str(time_of_micros!("u.due"));
+    text.push_str(" FROM (VALUES ");
+    for row in 0..rows {
+        let n = 7 * row;
+        let comma = if row == 0 { "" } else { ", " };
+        // Writing to a string does not fail.
+        let _ = write!(
+            text,
+            "{comma}(${}::text, ${}::text, ${}::text, ${}::text, ${}::text, ${}::bytea, ${}::bigint)",
+            n + 1,
+            n + 2,
+            n + 3,
+            n + 4,
+            n + 5,
+            n + 6,
+            n + 7
+        );
+    }
+    text.push_str(") AS u (id, source, topic, key, headers, body, due)");
+    text
+}
 
 /// The channel of wake-ups. The notification has no payload.
 pub(super) const LISTEN: &str = "LISTEN sendoff_outbox";

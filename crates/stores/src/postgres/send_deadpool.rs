@@ -1,0 +1,22 @@
+//! Sends in the caller's own transaction, with deadpool-postgres 0.14: tokio-postgres from a pool.
+
+use sendoff_core::Message;
+use sendoff_core::outbox::Transaction;
+
+use super::send::insert_all;
+
+/// deadpool-postgres 0.14, as [`Transaction`]'s driver. Callers never write it.
+#[derive(Debug)]
+pub struct Deadpool;
+
+impl Transaction<Deadpool> for deadpool_postgres::Transaction<'_> {
+    type Error = tokio_postgres::Error;
+
+    async fn append(&mut self, messages: &[Message]) -> Result<(), Self::Error> {
+        insert_all(self, messages).await
+    }
+
+    async fn commit(self) -> Result<(), Self::Error> {
+        deadpool_postgres::Transaction::commit(self).await
+    }
+}
