@@ -94,9 +94,11 @@ async fn a_server_is_trusted_by_its_own_authority_alone() {
 #[tokio::test]
 async fn nothing_is_said_to_a_server_without_tls_where_tls_is_asked_for() {
     let server = Server::start(&["authorization { user: me, password: hush }"]);
-    let url = format!("tls://me:hush@127.0.0.1:{}/ORDERS", server.nats.port());
-    let error = unreachable(&url).await;
+    let rest = format!("me:hush@127.0.0.1:{}/ORDERS?create=true", server.nats.port());
+    let error = unreachable(&format!("tls://{rest}")).await;
     assert!(!error.contains("hush"), "{error}");
+    // It is nothing else that keeps it out.
+    publish(&format!("nats://{rest}")).await.unwrap();
 }
 
 #[tokio::test]
