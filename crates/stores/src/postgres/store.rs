@@ -42,6 +42,7 @@ pub struct PostgresStore {
     pub(super) desk: Pool,
     listener: Listener,
     walk: Mutex<Walk>,
+    bulk: look::Bulk,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -70,6 +71,7 @@ impl PostgresStore {
             desk: Pool::new(&connector, Use::Desk, 4),
             listener: Listener::new(&connector),
             walk: Mutex::default(),
+            bulk: look::Bulk::default(),
             connector,
         })
     }
@@ -93,7 +95,7 @@ impl OutboxStore for PostgresStore {
 
     async fn look(&self, look: &Look) -> Result<Sight> {
         let pool = if look.background { &self.walks } else { &self.looks };
-        pool.bounded(look::DOING, look::look(pool, look)).await
+        pool.bounded(look::DOING, look::look(pool, &self.bulk, look)).await
     }
 
     async fn settle(&self, relay: &RelayId, verdicts: &[Verdict]) -> Result<Settled> {
