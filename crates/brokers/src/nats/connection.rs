@@ -2,30 +2,62 @@
 //! never comes back. Its inside is in `life`.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use async_nats::Client;
-use bytes::Bytes;
-use sendoff_core::PublishError;
-use sendoff_core::publisher::PublishClass;
+use sendoff_core::publisher::{HandOver, PublishClass};
+use sendoff_core::{Message, PublishError};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::AbortHandle;
 
 use crate::nats::NatsOptions;
 use crate::nats::address::NatsAddress;
-use crate::nats::answer::{self, Answer};
-use crate::nats::headers::Packed;
-use crate::nats::in_flight::InFlight;
-use crate::nats::life::{Greeted, Job, Life, QUEUE, not_sent, unreachable_at};
+use crate::nats::greeting::greet;
+use crate::nats::life::{Life, not_sent};
+
+/// How many hand-overs and single publishes wait for the connection; more wait in their callers, or
+/// are not taken.
+const QUEUE: usize = 1_024;
+
+/// What is to be published.
+#[derive(Debug)]
+pub(super) enum Job {
+    One(Arc<Message>, oneshot::Sender<Result<(), PublishError>>),
+    Many(HandOver),
+}
+
+/// What is known of a connection outside of its task.
+#[derive(Debug, Default)]
+pub(super) struct Fate {
+    over: AtomicBool,
+    why: Mutex<String>,
+}
+
+impl Fate {
+    pub(super) fn end(&self, why: &str) {
+        why.clone_into(&mut lock(&self.why));
+        self.over.store(true, Ordering::Release);
+    }
+
+    /// Why it ended; marks it as over where it did not end by itself.
+    pub(super) fn ending(&self) -> String {
+        if !self.over.load(Ordering::Acquire) {
+            self.end("the connection was discarded");
+        }
+        self.why()
+    }
+
+    fn why(&self) -> String {
+        lock(&self.why).clone()
+    }
+}
 
 /// A connection that has been greeted.
 pub(crate) struct Connection {
-    client: Client,
     jobs: mpsc::Sender<Job>,
     max_payload: usize,
-    in_flight: Arc<InFlight>,
-    /// Dropped, or used, it ends the connection.
-    stop: Mutex<Option<oneshot::Sender<()>>>,
+    fate: Arc<Fate>,
+    task: AbortHandle,
     /// Closed when the socket and its buffers are gone.
     gone: watch::Receiver<()>,
 }
@@ -39,24 +71,25 @@ impl Connection {
         address: &Arc<NatsAddress>,
         options: &NatsOptions,
     ) -> Result<Self, PublishError> {
-        let (ready, greeted) = oneshot::channel();
-        let (stop, stopped) = oneshot::channel();
-        let (jobs, mut queue) = mpsc::channel(QUEUE);
-        let (alive, gone) = watch::channel(());
-        let in_flight = Arc::new(InFlight::default());
-        let life = Life::new(Arc::clone(address), options.clone(), Arc::clone(&in_flight));
-        std::thread::Builder::new()
-            .name("sendoff-nats".to_owned())
-            .spawn(move || {
-                life.run(ready, stopped, &mut queue);
-                drop(alive);
-            })
-            .map_err(|error| unreachable_at(address, &format!("no thread: {error}")))?;
-        let Greeted { client, max_payload } = greeted
+        let wait = options.connect_timeout;
+        let greeted = tokio::time::timeout(wait, greet(address, options))
             .await
-            .unwrap_or_else(|_| Err(unreachable_at(address, "the connection's thread ended")))?;
-        let stop = Mutex::new(Some(stop));
-        Ok(Self { client, jobs, max_payload, in_flight, stop, gone })
+            .unwrap_or_else(|_| Err(format!("no greeting within {wait:?}")))
+            .map_err(|reason| {
+                PublishError::unreachable(format!("cannot connect to {address}: {reason}"))
+            })?;
+        let max_payload = greeted.max_payload;
+        let (jobs, queue) = mpsc::channel(QUEUE);
+        let (alive, gone) = watch::channel(());
+        let fate = Arc::<Fate>::default();
+        let life =
+            Life::new(greeted, queue, Arc::clone(&fate), Arc::clone(address), options.clone());
+        let task = tokio::spawn(async move {
+            // Dropped last: the socket and everything queued are gone by then.
+            let _alive = alive;
+            life.run().await;
+        });
+        Ok(Self { jobs, max_payload, fate, task: task.abort_handle(), gone })
     }
 
     /// The largest message, headers included, that the server takes.
@@ -66,59 +99,46 @@ impl Connection {
 
     /// Whether nothing can be published any more.
     pub(crate) fn is_over(&self) -> bool {
-        self.in_flight.is_over()
+        self.fate.over.load(Ordering::Acquire) || self.jobs.is_closed()
     }
 
     /// Publishes and waits for the answer, without a bound of its own.
-    pub(crate) async fn publish(
-        &self,
-        subject: String,
-        headers: Packed,
-        body: Bytes,
-    ) -> Result<Answer, PublishError> {
+    pub(crate) async fn publish(&self, message: Arc<Message>) -> Result<(), PublishError> {
         let (answer, answered) = oneshot::channel();
-        let job = Job { subject, headers, body, answer };
-        if self.jobs.send(job).await.is_err() {
-            return Err(not_sent(&self.in_flight.ending().unwrap_or_default()));
+        if self.jobs.send(Job::One(message, answer)).await.is_err() {
+            return Err(not_sent(&self.fate.why()));
         }
-        answered.await.map_err(|_| {
-            let ending = self.in_flight.ending().unwrap_or_default();
-            PublishError::new(
-                PublishClass::Lost,
-                format!("{ending}; it is unknown whether the message arrived"),
-            )
+        answered.await.unwrap_or_else(|_| {
+            let detail = format!("{}; it is unknown whether the message arrived", self.fate.why());
+            Err(PublishError::new(PublishClass::Lost, detail))
         })
     }
 
-    /// What the server knows of a stream: the subjects it listens to, `None` where there is no such
-    /// stream.
+    /// Takes many at once.
     ///
     /// # Errors
-    /// A text that says why it could not be asked.
-    pub(crate) async fn stream_subjects(
-        &self,
-        stream: &str,
-        wait: Duration,
-    ) -> Result<Option<Vec<String>>, String> {
-        let question = self.client.request(format!("$JS.API.STREAM.INFO.{stream}"), Bytes::new());
-        let answer = tokio::time::timeout(wait, question)
-            .await
-            .map_err(|_| "JetStream did not answer in time".to_owned())?
-            .map_err(|error| match error.kind() {
-                async_nats::RequestErrorKind::NoResponders => {
-                    "JetStream is not enabled for this user".to_owned()
-                }
-                _ => error.to_string(),
-            })?;
-        answer::read_stream_info(&answer.payload)
+    /// The messages, where the connection is over or has too much to do.
+    pub(crate) fn hand_over(&self, batch: HandOver) -> Result<(), HandOver> {
+        use mpsc::error::TrySendError::{Closed, Full};
+        match self.jobs.try_send(Job::Many(batch)) {
+            Ok(()) => Ok(()),
+            Err(Closed(Job::Many(batch)) | Full(Job::Many(batch))) => Err(batch),
+            Err(Closed(Job::One(..)) | Full(Job::One(..))) => Ok(()),
+        }
     }
 
     /// Ends the connection and returns when its socket and buffers are gone. What is in flight
     /// fails with [`PublishClass::Lost`].
     pub(crate) async fn discard(&self) {
-        drop(lock(&self.stop).take());
+        self.task.abort();
         let mut gone = self.gone.clone();
         while gone.changed().await.is_ok() {}
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 

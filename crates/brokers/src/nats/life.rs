@@ -1,294 +1,377 @@
-//! The inside of a connection: a thread with a runtime of its own, where the client library lives.
+//! The inside of a connection: a task that writes what is to be published and reads the answers.
 //!
-//! The library keeps what it has not sent over a reconnect and offers no way to drop it. A publish
-//! that timed out must not leave later, so a connection here never reconnects; and when its runtime
-//! goes, the socket and everything that waits to be written go with it, at once.
+//! A publish that timed out must not leave later, so a connection never reconnects; and when its
+//! task is gone, so are its socket and everything that waited to be written. Whether messages may
+//! still leave is asked right before their bytes are given to the socket, at every write.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::io;
+use std::sync::Arc;
 
-use async_nats::{Client, ConnectOptions, Event, ServerError, Subject, Subscriber};
-use bytes::Bytes;
-use futures_util::StreamExt;
-use sendoff_core::PublishError;
-use tokio::sync::{Notify, mpsc, oneshot};
+use sendoff_core::publisher::{Answers, HandOver};
+use sendoff_core::{Message, PublishError};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::nats::NatsOptions;
-use crate::nats::address::{Login, NatsAddress};
+use crate::nats::address::NatsAddress;
 use crate::nats::answer::{self, Answer};
-use crate::nats::connection::lock;
-use crate::nats::headers::Packed;
-use crate::nats::in_flight::InFlight;
+use crate::nats::connection::{Fate, Job};
+use crate::nats::greeting::Greeted;
+use crate::nats::in_flight::{Asker, InFlight, Waiting};
+use crate::nats::standing::Standing;
+use crate::nats::subject::subject_of;
+use crate::nats::wire::{self, Op, Writer};
 
-/// How many publishes wait to be handed to the client library; more wait in their callers.
-pub(super) const QUEUE: usize = 1_024;
+/// So many bytes are written at once, unless one message has more.
+const WRITE_BYTES: usize = 128 << 10;
+/// So many are read at once.
+const READ_BYTES: usize = 64 << 10;
+/// A connection is given up after so many tests without an answer.
+const PINGS_MAX: u32 = 3;
 
-/// What the connection's own tasks share.
-#[derive(Default)]
-struct Signals {
-    /// The connection is over.
-    over: Notify,
-    /// Why, if the server said so.
-    last_error: Mutex<Option<String>>,
+/// Messages that are to be written.
+struct Batch {
+    messages: std::vec::IntoIter<(u64, Arc<Message>)>,
+    answers: Arc<dyn Answers>,
 }
 
-pub(super) struct Greeted {
-    pub(super) client: Client,
-    /// The largest message, headers included, that the server takes.
-    pub(super) max_payload: usize,
-}
-
-/// A publish on its way to the connection's thread.
-#[derive(Debug)]
-pub(super) struct Job {
-    pub(super) subject: String,
-    pub(super) headers: Packed,
-    pub(super) body: Bytes,
-    pub(super) answer: oneshot::Sender<Answer>,
-}
-
-/// The connection's thread.
 pub(super) struct Life {
+    stream: TcpStream,
+    queue: mpsc::Receiver<Job>,
+    fate: Arc<Fate>,
     address: Arc<NatsAddress>,
     options: NatsOptions,
-    in_flight: Arc<InFlight>,
-    signals: Arc<Signals>,
+    max_payload: usize,
+    writer: Writer,
+    batches: VecDeque<Batch>,
+    in_flight: InFlight,
+    standing: Standing,
+    /// Bytes to write, how many of them were written, and who has messages in the rest.
+    out: Vec<u8>,
+    written: usize,
+    writing_for: Vec<Arc<dyn Answers>>,
+    /// Bytes that were read and are no whole operation yet.
+    read: Vec<u8>,
+    /// The topic that was published to last, and its subject.
+    last: (String, String),
+    pings: u32,
+    next_ping: Instant,
+    complaint: Option<String>,
 }
+
+/// Why a connection ends.
+type Ended = String;
 
 impl Life {
     pub(super) fn new(
+        greeted: Greeted,
+        queue: mpsc::Receiver<Job>,
+        fate: Arc<Fate>,
         address: Arc<NatsAddress>,
         options: NatsOptions,
-        in_flight: Arc<InFlight>,
     ) -> Self {
-        Self { address, options, in_flight, signals: Arc::default() }
+        let Greeted { stream, read, max_payload, inbox } = greeted;
+        let next_ping = Instant::now() + options.ping_interval;
+        Self {
+            stream,
+            queue,
+            fate,
+            address,
+            options,
+            max_payload,
+            writer: Writer::new(inbox),
+            batches: VecDeque::new(),
+            in_flight: InFlight::default(),
+            standing: Standing::default(),
+            out: Vec::with_capacity(WRITE_BYTES),
+            written: 0,
+            writing_for: Vec::new(),
+            read,
+            last: (String::new(), String::new()),
+            pings: 0,
+            next_ping,
+            complaint: None,
+        }
     }
 
-    /// From the greeting to the end: returns when the socket and everything queued are gone, and
-    /// everybody who waited has been told.
-    pub(super) fn run(
-        self,
-        ready: oneshot::Sender<Result<Greeted, PublishError>>,
-        stopped: oneshot::Receiver<()>,
-        queue: &mut mpsc::Receiver<Job>,
-    ) {
-        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-            Ok(runtime) => runtime,
-            Err(error) => {
-                let error = unreachable_at(&self.address, &format!("no runtime: {error}"));
-                // Whoever asked may have gone; then nobody has to know.
-                let _ = ready.send(Err(error));
-                return;
+    /// Lives until the connection is over or nobody has it any more. Whoever waits is told then.
+    pub(super) async fn run(mut self) {
+        let Err(why) = self.live().await;
+        let address = &self.address;
+        let ending = match &self.complaint {
+            Some(error) => format!("the connection to {address} ended, after: {error}"),
+            None => format!("the connection to {address} ended: {why}"),
+        };
+        self.fate.end(&ending);
+    }
+
+    async fn live(&mut self) -> Result<std::convert::Infallible, Ended> {
+        loop {
+            self.write()?;
+            let interest = if self.out.is_empty() {
+                Interest::READABLE
+            } else {
+                Interest::READABLE | Interest::WRITABLE
+            };
+            let wake_at = self.standing.until().map_or(self.next_ping, |at| at.min(self.next_ping));
+            tokio::select! {
+                ready = self.stream.ready(interest) => {
+                    if ready.map_err(|error| told(&error))?.is_readable() {
+                        self.take_answers()?;
+                    }
+                }
+                job = self.queue.recv(), if self.has_room() => match job {
+                    Some(job) => self.take(job),
+                    None => return Err("nobody publishes any more".to_owned()),
+                },
+                () = tokio::time::sleep_until(wake_at) => self.on_time()?,
             }
-        };
-        let mut taken = VecDeque::new();
-        let ending = runtime.block_on(self.live(ready, stopped, queue, &mut taken));
-        // The library's tasks, the socket and everything queued are dropped here. Only a name
-        // lookup may be on another thread; it is not waited for.
-        runtime.shutdown_background();
-        // First the reason, for those who are answered with nothing now.
-        self.in_flight.end(ending.clone());
-        queue.close();
-        while let Ok(job) = queue.try_recv() {
-            taken.push_back(job);
-        }
-        for job in taken {
-            let _ = job.answer.send(Answer::Refused(not_sent(&ending)));
         }
     }
 
-    /// Connects, then publishes and hands answers to the publishes they belong to. Returns why it
-    /// ended; what was `taken` from the queue then was not sent.
-    async fn live(
-        &self,
-        ready: oneshot::Sender<Result<Greeted, PublishError>>,
-        mut stopped: oneshot::Receiver<()>,
-        queue: &mut mpsc::Receiver<Job>,
-        taken: &mut VecDeque<Job>,
-    ) -> String {
-        const DISCARDED: &str = "the connection was discarded";
-        let greeting = tokio::time::timeout(self.options.connect_timeout, self.greet());
-        let greeting = tokio::select! {
-            greeting = greeting => greeting.unwrap_or_else(|_| {
-                let wait = self.options.connect_timeout;
-                Err(self.unreachable(&format!("no greeting within {wait:?}")))
-            }),
-            _ = &mut stopped => return DISCARDED.to_owned(),
-        };
-        let (greeted, inbox, answers) = match greeting {
-            Ok(greeting) => greeting,
-            Err(error) => {
-                let detail = error.detail().to_owned();
-                let _ = ready.send(Err(error));
-                return detail;
-            }
-        };
-        let client = greeted.client.clone();
-        if ready.send(Ok(greeted)).is_err() {
-            return "nobody waits for the connection any more".to_owned();
-        }
-        tokio::select! {
-            () = self.publish(&client, &inbox, queue, taken) => {}
-            () = self.hand_out(&inbox, answers) => {}
-            () = self.signals.over.notified() => {}
-            _ = stopped => return DISCARDED.to_owned(),
-        }
-        self.ending().await
+    /// What waits to be written is bounded; then more waits in the queue.
+    fn has_room(&self) -> bool {
+        self.batches.is_empty() && self.out.len() < WRITE_BYTES
     }
 
-    /// Hands publishes to the client library, until there is nobody left to publish.
-    async fn publish(
-        &self,
-        client: &Client,
-        inbox: &str,
-        queue: &mut mpsc::Receiver<Job>,
-        taken: &mut VecDeque<Job>,
-    ) {
-        let mut batch = Vec::new();
-        while queue.recv_many(&mut batch, QUEUE).await > 0 {
-            taken.extend(batch.drain(..));
-            while let Some(job) = taken.pop_front() {
+    fn take(&mut self, job: Job) {
+        match job {
+            Job::One(message, answer) => {
                 // Its caller has given up: the message must not leave later.
-                if job.answer.is_closed() {
-                    continue;
-                }
-                let subject = Subject::from(job.subject);
-                let token = self.in_flight.begin(subject.clone(), job.answer);
-                let reply = Subject::from(format!("{inbox}.{token}"));
-                let headers = job.headers.unpack();
-                if let Err(error) =
-                    client.publish_with_reply_and_headers(subject, reply, headers, job.body).await
-                {
-                    self.in_flight.answer(token, |_| Answer::Refused(refusal(&error)));
+                if !answer.is_closed() {
+                    self.write_message(Asker::Caller(answer), message);
                 }
             }
-        }
-    }
-
-    /// Hands answers to the publishes they belong to, until the subscription ends.
-    async fn hand_out(&self, inbox: &str, mut answers: Subscriber) {
-        let token_at = inbox.len() + 1;
-        while let Some(answer) = answers.next().await {
-            let token = answer.subject.get(token_at..).and_then(|token| token.parse().ok());
-            if let Some(token) = token {
-                let status = answer.status.map(|status| status.as_u16());
-                let stream = self.address.stream();
-                self.in_flight.answer(token, |subject| {
-                    answer::read(status, &answer.payload, stream, subject)
-                });
+            Job::Many(HandOver { messages, answers }) => {
+                self.batches.push_back(Batch { messages: messages.into_iter(), answers });
             }
         }
     }
 
-    async fn greet(&self) -> Result<(Greeted, String, Subscriber), PublishError> {
-        let client = self
-            .connect_options()
-            .connect(self.address.server())
-            .await
-            .map_err(|error| self.unreachable(&error.to_string()))?;
-        let inbox = client.new_inbox();
-        let answers = client
-            .subscribe(format!("{inbox}.*"))
-            .await
-            .map_err(|error| self.unreachable(&error.to_string()))?;
-        let info = client.server_info();
-        if !info.headers {
-            return Err(self.unreachable("the server takes no headers (NATS 2.2 and later do)"));
+    /// Writes as much as there is and the socket takes.
+    fn write(&mut self) -> Result<(), Ended> {
+        loop {
+            self.fill();
+            if self.out.is_empty() {
+                return Ok(());
+            }
+            if !self.writing_for.iter().all(|answers| answers.may_leave()) {
+                // A part of them may have left, and the rest cannot be taken back but like this.
+                return Err("what waited to be written might not leave any more".to_owned());
+            }
+            match self.stream.try_write(&self.out[self.written..]) {
+                Ok(0) => return Err("the socket takes nothing".to_owned()),
+                Ok(bytes) => self.written += bytes,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(told(&error)),
+            }
+            if self.written == self.out.len() {
+                self.written = 0;
+                self.out.clear();
+                self.out.shrink_to(2 * WRITE_BYTES);
+                self.writing_for.clear();
+            }
         }
-        let greeted = Greeted { client, max_payload: info.max_payload };
-        Ok((greeted, inbox, answers))
     }
 
-    fn connect_options(&self) -> ConnectOptions {
-        /// Longer than the connection can stay: it is dropped when this wait begins.
-        const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
-        let signals = Arc::clone(&self.signals);
-        let attempts = AtomicUsize::new(0);
-        let mut options = ConnectOptions::new()
-            .name(&self.options.client_name)
-            .connection_timeout(self.options.connect_timeout)
-            .ping_interval(self.options.ping_interval)
-            .ignore_discovered_servers()
-            // Asked before each attempt to connect, on the library's own task: the first is ours,
-            // the second means that the connection has just ended.
-            .reconnect_delay_callback(move |_| {
-                if attempts.fetch_add(1, Ordering::Relaxed) == 0 {
-                    return Duration::ZERO;
+    /// Encodes messages until a write is full.
+    fn fill(&mut self) {
+        while self.out.len() < WRITE_BYTES {
+            let Some(mut batch) = self.batches.pop_front() else {
+                // More may have been handed over meanwhile.
+                let Ok(job) = self.queue.try_recv() else { return };
+                self.take(job);
+                continue;
+            };
+            if !batch.answers.may_leave() {
+                for (ticket, _) in batch.messages {
+                    batch.answers.not_sent(ticket);
                 }
-                signals.over.notify_one();
-                NEVER
-            });
-        let signals = Arc::clone(&self.signals);
-        let in_flight = Arc::clone(&self.in_flight);
-        options = options.event_callback(move |event| {
-            if let Event::ServerError(error) = event {
-                note(&signals, &in_flight, &error);
+                continue;
             }
-            std::future::ready(())
-        });
-        match self.address.login() {
-            None => options,
-            Some(Login::Token(token)) => options.token(token.clone()),
-            Some(Login::Password { user, password }) => {
-                options.user_and_password(user.clone(), password.clone())
+            while self.out.len() < WRITE_BYTES
+                && let Some((ticket, message)) = batch.messages.next()
+            {
+                self.write_message(Asker::Relay(Arc::clone(&batch.answers), ticket), message);
+            }
+            self.writing_for.push(Arc::clone(&batch.answers));
+            if !batch.messages.as_slice().is_empty() {
+                self.batches.push_front(batch);
             }
         }
     }
 
-    /// Why the connection ended, once the library's event task has had its turn to tell.
-    async fn ending(&self) -> String {
-        for _ in 0..4 {
-            tokio::task::yield_now().await;
+    fn write_message(&mut self, asker: Asker, message: Arc<Message>) {
+        if self.last.0 != message.topic() {
+            let subject = subject_of(self.address.prefix(), message.topic());
+            self.last = (message.topic().to_owned(), subject);
         }
-        match &*lock(&self.signals.last_error) {
-            Some(error) => format!("the connection to {} ended, after: {error}", self.address),
-            None => format!("the connection to {} ended", self.address),
+        let token = self.in_flight.token();
+        let to = (self.last.1.as_str(), token);
+        match self.writer.publish(&mut self.out, to, &message, self.max_payload) {
+            Ok(()) => self.in_flight.begin(token, Waiting { asker, message }),
+            Err(bytes) => asker.answer(Err(oversize(bytes, self.max_payload))),
         }
     }
 
-    fn unreachable(&self, reason: &str) -> PublishError {
-        unreachable_at(&self.address, reason)
+    /// Reads what is there and hands it out.
+    fn take_answers(&mut self) -> Result<(), Ended> {
+        let mut buffer = std::mem::take(&mut self.read);
+        let mut filled = buffer.len();
+        let ended = loop {
+            if buffer.len() < filled + READ_BYTES / 2 {
+                buffer.resize(filled + READ_BYTES, 0);
+            }
+            match self.stream.try_read(&mut buffer[filled..]) {
+                Ok(0) => break Err("the server closed it".to_owned()),
+                Ok(bytes) => filled += bytes,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Ok(()),
+                Err(error) => break Err(told(&error)),
+            }
+            // What is still on the socket keeps it readable.
+            if filled == buffer.len() {
+                break Ok(());
+            }
+        };
+        let taken = self.hand_out(&buffer[..filled])?;
+        buffer.copy_within(taken..filled, 0);
+        buffer.truncate(filled - taken);
+        self.read = buffer;
+        ended
+    }
+
+    /// Hands out every whole operation; answers how many bytes they had.
+    fn hand_out(&mut self, bytes: &[u8]) -> Result<usize, Ended> {
+        let mut taken = 0;
+        while let Some((op, size)) =
+            wire::read(&bytes[taken..]).map_err(|garbled| format!("it sent {}", garbled.0))?
+        {
+            taken += size;
+            self.pings = 0;
+            match op {
+                Op::Delivery { subject, status, payload } => {
+                    self.on_answer(subject, status, payload);
+                }
+                Op::Ping => self.out.extend_from_slice(b"PONG\r\n"),
+                Op::Error(error) => self.on_complaint(error),
+                Op::Pong | Op::Info(_) | Op::Ok => {}
+            }
+        }
+        Ok(taken)
+    }
+
+    fn on_answer(&mut self, subject: &str, status: Option<u16>, payload: &[u8]) {
+        let Some(token) = self.writer.token(subject) else { return };
+        if self.standing.is_asked(token) {
+            let said = match status {
+                Some(_) => Err("JetStream is not enabled for this user".to_owned()),
+                None => answer::read_stream_info(payload),
+            };
+            self.standing.said(said, &self.address);
+            return;
+        }
+        let Some(waiting) = self.in_flight.end(token) else { return };
+        let subject = || subject_of(self.address.prefix(), waiting.message.topic());
+        match answer::read(status, payload, self.address.stream(), subject) {
+            Answer::Stored => waiting.asker.answer(Ok(())),
+            Answer::Refused(error) => waiting.asker.answer(Err(error)),
+            Answer::NoResponders => {
+                self.standing.explain(waiting, &self.address);
+                self.ask_for_standing();
+            }
+        }
+    }
+
+    fn ask_for_standing(&mut self) {
+        if self.standing.asks() {
+            let token = self.in_flight.token();
+            let question = format!("$JS.API.STREAM.INFO.{}", self.address.stream());
+            self.writer.ask(&mut self.out, &question, token);
+            self.standing.asked(token, self.options.connect_timeout);
+        }
+    }
+
+    /// Keeps what the server complained of; a subject that this user may not publish to fails those
+    /// who wait for it, since nothing else will answer them.
+    fn on_complaint(&mut self, error: &str) {
+        let denied = error
+            .split_once("for Publish to \"")
+            .and_then(|(_, rest)| rest.strip_suffix('"'))
+            .map(str::to_owned);
+        let Some(denied) = denied else {
+            self.complaint = Some(error.to_owned());
+            return;
+        };
+        let refusal = PublishError::failed(format!(
+            "the user may not publish to {denied}: grant it the permission"
+        ));
+        let prefix = self.address.prefix();
+        self.in_flight.refuse(|message| subject_of(prefix, message.topic()) == denied, &refusal);
+    }
+
+    fn on_time(&mut self) -> Result<(), Ended> {
+        let now = Instant::now();
+        if self.standing.until().is_some_and(|until| now >= until) {
+            self.standing.said(Err("JetStream did not answer in time".to_owned()), &self.address);
+        }
+        if now >= self.next_ping {
+            if self.pings >= PINGS_MAX {
+                return Err(format!("no answer to {PINGS_MAX} tests"));
+            }
+            self.pings += 1;
+            self.next_ping = now + self.options.ping_interval;
+            self.out.extend_from_slice(b"PING\r\n");
+        }
+        Ok(())
     }
 }
 
-/// What the client library does not even send.
-fn refusal(error: &async_nats::PublishError) -> PublishError {
-    match error.kind() {
-        async_nats::PublishErrorKind::MaxPayloadExceeded
-        | async_nats::PublishErrorKind::InvalidSubject => {
-            PublishError::permanent(error.to_string())
+impl Drop for Life {
+    /// The task ended or was aborted: first the reason, then everybody who waits.
+    fn drop(&mut self) {
+        let ending = self.fate.ending();
+        self.queue.close();
+        self.in_flight.lose(&ending);
+        while let Ok(job) = self.queue.try_recv() {
+            self.take_unsent(job, &ending);
         }
-        async_nats::PublishErrorKind::Send => not_sent("the connection ended"),
+        for batch in std::mem::take(&mut self.batches) {
+            refuse_all(batch, &ending);
+        }
     }
 }
 
-/// Keeps what the server complained of; a subject that this user may not publish to fails those
-/// who wait for it, since nothing else will answer them.
-fn note(signals: &Signals, in_flight: &InFlight, error: &ServerError) {
-    let text = match error {
-        ServerError::Other(text) => text.clone(),
-        other => other.to_string(),
-    };
-    if let Some(subject) =
-        text.split_once("for Publish to \"").and_then(|(_, rest)| rest.strip_suffix('"'))
-    {
-        in_flight.refuse(
-            subject,
-            &PublishError::failed(format!(
-                "the user may not publish to {subject}: grant it the permission"
-            )),
-        );
-        return;
+impl Life {
+    fn take_unsent(&mut self, job: Job, ending: &str) {
+        match job {
+            Job::One(_, answer) => Asker::Caller(answer).answer(Err(not_sent(ending))),
+            Job::Many(HandOver { messages, answers }) => {
+                refuse_all(Batch { messages: messages.into_iter(), answers }, ending);
+            }
+        }
     }
-    *lock(&signals.last_error) = Some(text);
+}
+
+fn refuse_all(batch: Batch, ending: &str) {
+    let error = not_sent(ending);
+    for (ticket, _) in batch.messages {
+        batch.answers.answer(ticket, Err(error.clone()));
+    }
+}
+
+fn told(error: &io::Error) -> Ended {
+    error.to_string()
+}
+
+pub(super) fn oversize(bytes: usize, max: usize) -> PublishError {
+    PublishError::permanent(format!(
+        "the message has {bytes} bytes with its headers, and the server takes {max} (max_payload)"
+    ))
 }
 
 pub(super) fn not_sent(ending: &str) -> PublishError {
     PublishError::unreachable(format!("{ending}; the message was not sent"))
-}
-
-pub(super) fn unreachable_at(address: &NatsAddress, reason: &str) -> PublishError {
-    PublishError::unreachable(format!("cannot connect to {address}: {reason}"))
 }

@@ -2,20 +2,18 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
-use sendoff_core::publisher::PublisherLimits;
+use sendoff_core::publisher::{HandOver, PublisherLimits};
 use sendoff_core::{Message, PublishError, Publisher, Result};
 
 use crate::nats::NatsOptions;
 use crate::nats::address::NatsAddress;
-use crate::nats::answer::Answer;
 use crate::nats::connection::{Connection, lock};
-use crate::nats::headers::{Packed, wire_bytes_bound};
-use crate::nats::subject::{overlap, subject_of};
+use crate::nats::headers::{wire_bytes, wire_bytes_bound};
+use crate::nats::life::oversize;
 
 /// Publishes to one JetStream stream. See [`crate::nats`] for what a delivery looks like.
 #[derive(Debug)]
@@ -26,8 +24,6 @@ pub struct NatsPublisher {
     slot: Mutex<Slot>,
     /// The server's `max_payload`, once it has been seen; kept over reconnects.
     max_payload: AtomicUsize,
-    /// The last look at the stream, so that a thousand refused publishes ask once.
-    standing: tokio::sync::Mutex<Option<(Instant, PublishError)>>,
 }
 
 type Connecting = Shared<BoxFuture<'static, Result<Arc<Connection>, PublishError>>>;
@@ -66,7 +62,6 @@ impl NatsPublisher {
             options,
             slot: Mutex::new(Slot::Empty),
             max_payload: AtomicUsize::new(usize::MAX),
-            standing: tokio::sync::Mutex::new(None),
         })
     }
 
@@ -105,61 +100,6 @@ impl NatsPublisher {
         let (address, options) = (Arc::clone(&self.address), self.options.clone());
         async move { Connection::open(&address, &options).await.map(Arc::new) }.boxed().shared()
     }
-
-    /// Why nobody listens on a subject: asks the server what it knows of the stream.
-    async fn explain_no_responders(&self, connection: &Connection, subject: &str) -> PublishError {
-        const KEPT: Duration = Duration::from_secs(1);
-        let mut standing = self.standing.lock().await;
-        if let Some((seen, error)) = &*standing
-            && seen.elapsed() < KEPT
-        {
-            return error.clone();
-        }
-        let (stream, filter) = (self.address.stream(), self.address.filter());
-        let wait = self.options.connect_timeout;
-        let error = match connection.stream_subjects(stream, wait).await {
-            Ok(None) => PublishError::unreachable(format!(
-                "there is no stream {stream} at {}; create it: nats stream add {stream} \
-                 --subjects='{filter}' --storage=file --defaults",
-                self.shown
-            )),
-            Ok(Some(subjects)) if subjects.iter().any(|one| overlap(one, &filter)) => {
-                if subjects.iter().any(|one| overlap(one, subject)) {
-                    return PublishError::unreachable(format!(
-                        "stream {stream} listens to {subject} but did not answer"
-                    ));
-                }
-                // This subject's own trouble, so it is not kept for the others.
-                return PublishError::failed(format!(
-                    "stream {stream} does not listen to {subject}, only to {}; add it: nats stream \
-                     edit {stream} --subjects='{filter}'",
-                    subjects.join(", ")
-                ));
-            }
-            Ok(Some(subjects)) => PublishError::unreachable(format!(
-                "stream {stream} listens to {} and to nothing under {filter}; add it: nats stream \
-                 edit {stream} --subjects='{filter}', or give the URL another prefix",
-                subjects.join(", ")
-            )),
-            Err(reason) => PublishError::unreachable(format!(
-                "no stream answers on {subject}, and {} says: {reason}",
-                self.shown
-            )),
-        };
-        *standing = Some((Instant::now(), error.clone()));
-        error
-    }
-
-    fn refuse_oversize(&self, bytes: usize) -> Result<(), PublishError> {
-        let max = self.max_payload.load(Ordering::Relaxed);
-        if bytes <= max {
-            return Ok(());
-        }
-        Err(PublishError::permanent(format!(
-            "the message has {bytes} bytes with its headers, and the server takes {max} \
-             (max_payload)"
-        )))
-    }
 }
 
 #[async_trait]
@@ -177,25 +117,26 @@ impl Publisher for NatsPublisher {
 
     /// Knows the server's limit once it has been connected to.
     fn check(&self, message: &Message) -> Result<(), PublishError> {
-        let body = message.body().len();
-        let bound = body.saturating_add(wire_bytes_bound(message));
-        if bound <= self.max_payload.load(Ordering::Relaxed) {
+        let (body, max) = (message.body().len(), self.max_payload.load(Ordering::Relaxed));
+        if body.saturating_add(wire_bytes_bound(message)) <= max {
             return Ok(());
         }
-        self.refuse_oversize(body + Packed::of(message).wire_bytes())
+        let bytes = body + wire_bytes(message);
+        if bytes <= max { Ok(()) } else { Err(oversize(bytes, max)) }
     }
 
     async fn publish(&self, message: &Message) -> Result<(), PublishError> {
-        let connection = self.connection().await?;
-        let headers = Packed::of(message);
-        let body = message.body().clone();
-        self.refuse_oversize(body.len() + headers.wire_bytes())?;
-        let subject = subject_of(self.address.prefix(), message.topic());
-        match connection.publish(subject.clone(), headers, body).await? {
-            Answer::Stored => Ok(()),
-            Answer::Refused(error) => Err(error),
-            Answer::NoResponders => Err(self.explain_no_responders(&connection, &subject).await),
-        }
+        self.connection().await?.publish(Arc::new(message.clone())).await
+    }
+
+    /// Takes them while a connection is up. Making one takes time, so it is left to the publish of
+    /// a single message.
+    fn hand_over(&self, batch: HandOver) -> Result<(), HandOver> {
+        let connection = match &*lock(&self.slot) {
+            Slot::Up(connection) if !connection.is_over() => Arc::clone(connection),
+            _ => return Err(batch),
+        };
+        connection.hand_over(batch)
     }
 
     async fn reset(&self) {

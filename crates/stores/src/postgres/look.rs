@@ -1,12 +1,13 @@
 //! Looks: which statements are sent, and how their rows are read.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{OptionFuture, join3};
 use sendoff_core::lane::Lane;
-use sendoff_core::message::{Headers, Limits};
+use sendoff_core::message::{Headers, StoredMessage};
 use sendoff_core::store::{Content, Horizon, Look, Row, Sight};
 use sendoff_core::{Message, Result};
 use tokio_postgres::Row as Columns;
@@ -266,14 +267,14 @@ fn read(columns: &Columns, state: i16, waiting: bool) -> Row {
         (_, state::BLOCKED) => Content::Blocked,
         (Err(_), _) => Content::Undecodable("the key is not UTF-8".to_owned()),
         (Ok(key), _) => match decode(columns, *key) {
-            Ok(message) => Content::Message(message),
+            Ok(message) => Content::Message(Arc::new(message)),
             Err(reason) => Content::Undecodable(reason),
         },
     };
     Row {
         seq: columns.get(1),
         lane: Lane(u16::try_from(lane).unwrap_or(0)),
-        key: key.ok().flatten().map(str::to_owned),
+        key: key.ok().flatten().map(Arc::from),
         attempts: u32::try_from(attempts).unwrap_or(0),
         blocker: columns.get(5),
         waiting,
@@ -291,18 +292,16 @@ fn decode(columns: &Columns, key: Option<&str>) -> std::result::Result<Message, 
     let body: &[u8] = columns.try_get(11).map_err(|_| "the body is not readable".to_owned())?;
     let due_at: Option<Time> =
         columns.try_get(12).map_err(|_| "the due time is not readable".to_owned())?;
-    let mut message = Message::builder(text(8, "source")?, text(9, "topic")?)
-        .id(text(7, "id")?)
-        .headers(Headers::from_json(headers).map_err(|error| error.to_string())?)
-        .body(Bytes::copy_from_slice(body))
-        .limits(Limits::UNBOUNDED);
-    if let Some(key) = key {
-        message = message.key(key);
-    }
-    if let Some(Time(due_at)) = due_at {
-        message = message.due_at(due_at);
-    }
-    message.build().map_err(|error| error.to_string())
+    let stored = StoredMessage {
+        id: text(7, "id")?,
+        source: text(8, "source")?,
+        topic: text(9, "topic")?,
+        key,
+        headers: Headers::from_json(headers).map_err(|error| error.to_string())?,
+        body: Bytes::copy_from_slice(body),
+        due_at: due_at.map(|Time(due_at)| due_at),
+    };
+    Message::restore(stored).map_err(|error| error.to_string())
 }
 
 pub(super) fn lane_number(lane: Lane) -> i16 {
