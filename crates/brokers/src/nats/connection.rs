@@ -2,62 +2,32 @@
 //! never comes back. Its inside is in `life`.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sendoff_core::publisher::{HandOver, PublishClass};
-use sendoff_core::{Message, PublishError};
+use async_nats::Client;
+use bytes::Bytes;
+use sendoff_core::PublishError;
+use sendoff_core::publisher::HandOver;
+#[cfg(doc)]
+use sendoff_core::publisher::PublishClass;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::AbortHandle;
 
 use crate::nats::NatsOptions;
 use crate::nats::address::NatsAddress;
-use crate::nats::greeting::greet;
-use crate::nats::life::{Life, not_sent};
-
-/// How many hand-overs and single publishes wait for the connection; more wait in their callers, or
-/// are not taken.
-const QUEUE: usize = 1_024;
-
-/// What is to be published.
-#[derive(Debug)]
-pub(super) enum Job {
-    One(Arc<Message>, oneshot::Sender<Result<(), PublishError>>),
-    Many(HandOver),
-}
-
-/// What is known of a connection outside of its task.
-#[derive(Debug, Default)]
-pub(super) struct Fate {
-    over: AtomicBool,
-    why: Mutex<String>,
-}
-
-impl Fate {
-    pub(super) fn end(&self, why: &str) {
-        why.clone_into(&mut lock(&self.why));
-        self.over.store(true, Ordering::Release);
-    }
-
-    /// Why it ended; marks it as over where it did not end by itself.
-    pub(super) fn ending(&self) -> String {
-        if !self.over.load(Ordering::Acquire) {
-            self.end("the connection was discarded");
-        }
-        self.why()
-    }
-
-    fn why(&self) -> String {
-        lock(&self.why).clone()
-    }
-}
+use crate::nats::answer::Answer;
+use crate::nats::headers::Packed;
+use crate::nats::in_flight::{InFlight, lost};
+use crate::nats::life::{Greeted, Job, Life, QUEUE, not_sent, unreachable_at};
+use crate::nats::standing::Standing;
 
 /// A connection that has been greeted.
 pub(crate) struct Connection {
+    client: Client,
     jobs: mpsc::Sender<Job>,
     max_payload: usize,
-    fate: Arc<Fate>,
-    task: AbortHandle,
+    in_flight: Arc<InFlight>,
+    /// Dropped, or used, it ends the connection.
+    stop: Mutex<Option<oneshot::Sender<()>>>,
     /// Closed when the socket and its buffers are gone.
     gone: watch::Receiver<()>,
 }
@@ -70,26 +40,31 @@ impl Connection {
     pub(crate) async fn open(
         address: &Arc<NatsAddress>,
         options: &NatsOptions,
+        standing: &Arc<Standing>,
     ) -> Result<Self, PublishError> {
-        let wait = options.connect_timeout;
-        let greeted = tokio::time::timeout(wait, greet(address, options))
-            .await
-            .unwrap_or_else(|_| Err(format!("no greeting within {wait:?}")))
-            .map_err(|reason| {
-                PublishError::unreachable(format!("cannot connect to {address}: {reason}"))
-            })?;
-        let max_payload = greeted.max_payload;
-        let (jobs, queue) = mpsc::channel(QUEUE);
+        let (ready, greeted) = oneshot::channel();
+        let (stop, stopped) = oneshot::channel();
+        let (jobs, mut queue) = mpsc::channel(QUEUE);
         let (alive, gone) = watch::channel(());
-        let fate = Arc::<Fate>::default();
-        let life =
-            Life::new(greeted, queue, Arc::clone(&fate), Arc::clone(address), options.clone());
-        let task = tokio::spawn(async move {
-            // Dropped last: the socket and everything queued are gone by then.
-            let _alive = alive;
-            life.run().await;
-        });
-        Ok(Self { jobs, max_payload, fate, task: task.abort_handle(), gone })
+        let in_flight = Arc::new(InFlight::default());
+        let life = Life::new(
+            Arc::clone(address),
+            options.clone(),
+            Arc::clone(&in_flight),
+            Arc::clone(standing),
+        );
+        std::thread::Builder::new()
+            .name("sendoff-nats".to_owned())
+            .spawn(move || {
+                life.run(ready, stopped, &mut queue);
+                drop(alive);
+            })
+            .map_err(|error| unreachable_at(address, &format!("no thread: {error}")))?;
+        let Greeted { client, max_payload } = greeted
+            .await
+            .unwrap_or_else(|_| Err(unreachable_at(address, "the connection's thread ended")))?;
+        let stop = Mutex::new(Some(stop));
+        Ok(Self { client, jobs, max_payload, in_flight, stop, gone })
     }
 
     /// The largest message, headers included, that the server takes.
@@ -99,19 +74,22 @@ impl Connection {
 
     /// Whether nothing can be published any more.
     pub(crate) fn is_over(&self) -> bool {
-        self.fate.over.load(Ordering::Acquire) || self.jobs.is_closed()
+        self.in_flight.is_over()
     }
 
     /// Publishes and waits for the answer, without a bound of its own.
-    pub(crate) async fn publish(&self, message: Arc<Message>) -> Result<(), PublishError> {
+    pub(crate) async fn publish(
+        &self,
+        subject: String,
+        headers: Packed,
+        body: Bytes,
+    ) -> Result<Answer, PublishError> {
         let (answer, answered) = oneshot::channel();
-        if self.jobs.send(Job::One(message, answer)).await.is_err() {
-            return Err(not_sent(&self.fate.why()));
+        let job = Job::One { subject, headers, body, answer };
+        if self.jobs.send(job).await.is_err() {
+            return Err(not_sent(&self.in_flight.ending().unwrap_or_default()));
         }
-        answered.await.unwrap_or_else(|_| {
-            let detail = format!("{}; it is unknown whether the message arrived", self.fate.why());
-            Err(PublishError::new(PublishClass::Lost, detail))
-        })
+        answered.await.map_err(|_| lost(&self.in_flight.ending().unwrap_or_default()))
     }
 
     /// Takes many at once.
@@ -121,24 +99,22 @@ impl Connection {
     pub(crate) fn hand_over(&self, batch: HandOver) -> Result<(), HandOver> {
         use mpsc::error::TrySendError::{Closed, Full};
         match self.jobs.try_send(Job::Many(batch)) {
-            Ok(()) => Ok(()),
+            Ok(()) | Err(Closed(Job::One { .. }) | Full(Job::One { .. })) => Ok(()),
             Err(Closed(Job::Many(batch)) | Full(Job::Many(batch))) => Err(batch),
-            Err(Closed(Job::One(..)) | Full(Job::One(..))) => Ok(()),
         }
+    }
+
+    /// The client, to ask the server with.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
     }
 
     /// Ends the connection and returns when its socket and buffers are gone. What is in flight
     /// fails with [`PublishClass::Lost`].
     pub(crate) async fn discard(&self) {
-        self.task.abort();
+        drop(lock(&self.stop).take());
         let mut gone = self.gone.clone();
         while gone.changed().await.is_ok() {}
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 

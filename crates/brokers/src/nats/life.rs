@@ -1,369 +1,403 @@
-//! The inside of a connection: a task that writes what is to be published and reads the answers.
+//! The inside of a connection: a thread with a runtime of its own, where the client library lives.
 //!
-//! A publish that timed out must not leave later, so a connection never reconnects; and when its
-//! task is gone, so are its socket and everything that waited to be written. Whether messages may
-//! still leave is asked right before their bytes are given to the socket, at every write.
+//! The library keeps what it has not sent over a reconnect and offers no way to drop it. A publish
+//! that timed out must not leave later, so a connection here never reconnects; and when its runtime
+//! goes, the socket and everything that waits to be written go with it, at once.
 
 use std::collections::VecDeque;
-use std::io;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use async_nats::{Client, ConnectOptions, Event, HeaderMap, ServerError, Subject, Subscriber};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use sendoff_core::PublishError;
 use sendoff_core::publisher::{Answers, HandOver};
-use sendoff_core::{Message, PublishError};
-use tokio::io::Interest;
-use tokio::net::TcpStream;
-use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::nats::NatsOptions;
-use crate::nats::address::NatsAddress;
+use crate::nats::address::{Login, NatsAddress};
 use crate::nats::answer::{self, Answer};
-use crate::nats::connection::{Fate, Job};
-use crate::nats::greeting::Greeted;
-use crate::nats::in_flight::{Asker, InFlight, Waiting};
+use crate::nats::connection::lock;
+use crate::nats::headers::{Packed, header_map, wire_bytes};
+use crate::nats::in_flight::{Asker, InFlight};
 use crate::nats::standing::Standing;
 use crate::nats::subject::subject_of;
-use crate::nats::wire::{self, Op, Writer};
 
-/// So many bytes are written at once, unless one message has more.
-const WRITE_BYTES: usize = 128 << 10;
-/// So many are read at once.
-const READ_BYTES: usize = 64 << 10;
-/// A connection is given up after so many tests without an answer.
-const PINGS_MAX: u32 = 3;
+/// How many publishes wait to be handed to the client library; more wait in their callers.
+pub(super) const QUEUE: usize = 1_024;
 
-/// Messages that are to be written.
-struct Batch {
-    messages: std::vec::IntoIter<(u64, Arc<Message>)>,
-    answers: Arc<dyn Answers>,
+/// What the connection's own tasks share.
+#[derive(Default)]
+struct Signals {
+    /// The connection is over.
+    over: Notify,
+    /// Why, if the server said so.
+    last_error: Mutex<Option<String>>,
 }
 
+pub(super) struct Greeted {
+    pub(super) client: Client,
+    /// The largest message, headers included, that the server takes.
+    pub(super) max_payload: usize,
+}
+
+/// What is to be published, on its way to the connection's thread.
+#[derive(Debug)]
+pub(super) enum Job {
+    One { subject: String, headers: Packed, body: Bytes, answer: oneshot::Sender<Answer> },
+    Many(HandOver),
+}
+
+impl Job {
+    /// Tells whoever waits that it was not sent.
+    fn refuse(self, error: &PublishError) {
+        match self {
+            Self::One { answer, .. } => Asker::Caller(answer).refuse(error.clone()),
+            Self::Many(HandOver { messages, answers }) => {
+                for (ticket, _) in messages {
+                    answers.answer(ticket, Err(error.clone()));
+                }
+            }
+        }
+    }
+}
+
+/// What is published, as the client library takes it.
+struct Sending {
+    subject: Subject,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+/// The connection's thread.
 pub(super) struct Life {
-    stream: TcpStream,
-    queue: mpsc::Receiver<Job>,
-    fate: Arc<Fate>,
     address: Arc<NatsAddress>,
     options: NatsOptions,
-    max_payload: usize,
-    writer: Writer,
-    batches: VecDeque<Batch>,
-    in_flight: InFlight,
-    standing: Standing,
-    /// Bytes to write, how many of them were written, and who has messages in the rest.
-    out: Vec<u8>,
-    written: usize,
-    writing_for: Vec<Arc<dyn Answers>>,
-    /// Bytes that were read and are no whole operation yet.
-    read: Vec<u8>,
-    /// The topic that was published to last, and its subject.
-    last: (String, String),
-    pings: u32,
-    next_ping: Instant,
-    complaint: Option<String>,
+    in_flight: Arc<InFlight>,
+    standing: Arc<Standing>,
+    signals: Arc<Signals>,
 }
-
-/// Why a connection ends.
-type Ended = String;
 
 impl Life {
     pub(super) fn new(
-        greeted: Greeted,
-        queue: mpsc::Receiver<Job>,
-        fate: Arc<Fate>,
         address: Arc<NatsAddress>,
         options: NatsOptions,
+        in_flight: Arc<InFlight>,
+        standing: Arc<Standing>,
     ) -> Self {
-        let Greeted { stream, read, max_payload, inbox } = greeted;
-        let next_ping = Instant::now() + options.ping_interval;
-        Self {
-            stream,
-            queue,
-            fate,
-            address,
-            options,
-            max_payload,
-            writer: Writer::new(inbox),
-            batches: VecDeque::new(),
-            in_flight: InFlight::default(),
-            standing: Standing::default(),
-            out: Vec::with_capacity(WRITE_BYTES),
-            written: 0,
-            writing_for: Vec::new(),
-            read,
-            last: (String::new(), String::new()),
-            pings: 0,
-            next_ping,
-            complaint: None,
+        Self { address, options, in_flight, standing, signals: Arc::default() }
+    }
+
+    /// From the greeting to the end: returns when the socket and everything queued are gone, and
+    /// everybody who waited has been told.
+    pub(super) fn run(
+        self,
+        ready: oneshot::Sender<Result<Greeted, PublishError>>,
+        stopped: oneshot::Receiver<()>,
+        queue: &mut mpsc::Receiver<Job>,
+    ) {
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                let error = unreachable_at(&self.address, &format!("no runtime: {error}"));
+                // Whoever asked may have gone; then nobody has to know.
+                let _ = ready.send(Err(error));
+                return;
+            }
+        };
+        let mut taken = VecDeque::new();
+        let ending = runtime.block_on(self.live(ready, stopped, queue, &mut taken));
+        // The library's tasks, the socket and everything queued are dropped here. Only a name
+        // lookup may be on another thread; it is not waited for.
+        runtime.shutdown_background();
+        // First the reason, for those who are answered with nothing now.
+        self.in_flight.end(&ending);
+        queue.close();
+        while let Ok(job) = queue.try_recv() {
+            taken.push_back(job);
+        }
+        for job in taken {
+            job.refuse(&not_sent(&ending));
         }
     }
 
-    /// Lives until the connection is over or nobody has it any more. Whoever waits is told then.
-    pub(super) async fn run(mut self) {
-        let Err(why) = self.live().await;
-        let address = &self.address;
-        let ending = match &self.complaint {
-            Some(error) => format!("the connection to {address} ended, after: {error}"),
-            None => format!("the connection to {address} ended: {why}"),
+    /// Connects, then publishes and hands answers to the publishes they belong to. Returns why it
+    /// ended; what was `taken` from the queue then was not sent.
+    async fn live(
+        &self,
+        ready: oneshot::Sender<Result<Greeted, PublishError>>,
+        mut stopped: oneshot::Receiver<()>,
+        queue: &mut mpsc::Receiver<Job>,
+        taken: &mut VecDeque<Job>,
+    ) -> String {
+        const DISCARDED: &str = "the connection was discarded";
+        let greeting = tokio::time::timeout(self.options.connect_timeout, self.greet());
+        let greeting = tokio::select! {
+            greeting = greeting => greeting.unwrap_or_else(|_| {
+                let wait = self.options.connect_timeout;
+                Err(self.unreachable(&format!("no greeting within {wait:?}")))
+            }),
+            _ = &mut stopped => return DISCARDED.to_owned(),
         };
-        self.fate.end(&ending);
+        let (greeted, inbox, answers) = match greeting {
+            Ok(greeting) => greeting,
+            Err(error) => {
+                let detail = error.detail().to_owned();
+                let _ = ready.send(Err(error));
+                return detail;
+            }
+        };
+        let client = greeted.client.clone();
+        if ready.send(Ok(greeted)).is_err() {
+            return "nobody waits for the connection any more".to_owned();
+        }
+        tokio::select! {
+            () = self.publish(&client, &inbox, queue, taken) => {}
+            () = self.hand_out(&client, &inbox, answers) => {}
+            () = self.signals.over.notified() => {}
+            _ = stopped => return DISCARDED.to_owned(),
+        }
+        self.ending().await
     }
 
-    async fn live(&mut self) -> Result<std::convert::Infallible, Ended> {
-        loop {
-            self.write()?;
-            let interest = if self.out.is_empty() {
-                Interest::READABLE
-            } else {
-                Interest::READABLE | Interest::WRITABLE
-            };
-            let wake_at = self.standing.until().map_or(self.next_ping, |at| at.min(self.next_ping));
-            tokio::select! {
-                ready = self.stream.ready(interest) => {
-                    if ready.map_err(|error| told(&error))?.is_readable() {
-                        self.take_answers()?;
+    /// Hands publishes to the client library, until there is nobody left to publish.
+    async fn publish(
+        &self,
+        client: &Client,
+        inbox: &str,
+        queue: &mut mpsc::Receiver<Job>,
+        taken: &mut VecDeque<Job>,
+    ) {
+        let max_payload = client.server_info().max_payload;
+        let mut subjects = Subjects::default();
+        let mut batch = Vec::new();
+        while queue.recv_many(&mut batch, QUEUE).await > 0 {
+            taken.extend(batch.drain(..));
+            while let Some(job) = taken.pop_front() {
+                match job {
+                    // Its caller has given up: the message must not leave later.
+                    Job::One { answer, .. } if answer.is_closed() => {}
+                    Job::One { subject, headers, body, answer } => {
+                        let headers = headers.unpack();
+                        let sending = Sending { subject: subject.into(), headers, body };
+                        self.send(client, inbox, sending, Asker::Caller(answer)).await;
+                    }
+                    Job::Many(mut handed) => {
+                        // Taken one by one: what is left when the connection ends was not sent.
+                        handed.messages.reverse();
+                        taken.push_front(Job::Many(handed));
+                        while let Some(Job::Many(handed)) = taken.front_mut()
+                            && let Some((ticket, message)) = handed.messages.pop()
+                        {
+                            let answers = Arc::clone(&handed.answers);
+                            if !answers.may_leave() {
+                                answers.not_sent(ticket);
+                                continue;
+                            }
+                            let headers = header_map(&message);
+                            let bytes = message.body().len() + wire_bytes(&headers);
+                            if bytes > max_payload {
+                                answers.answer(ticket, Err(oversize(bytes, max_payload)));
+                                continue;
+                            }
+                            let subject = subjects.of(&self.address, message.topic());
+                            let sending =
+                                Sending { subject, headers, body: message.body().clone() };
+                            self.send(client, inbox, sending, Asker::Relay(answers, ticket)).await;
+                        }
+                        taken.pop_front();
                     }
                 }
-                job = self.queue.recv(), if self.has_room() => match job {
-                    Some(job) => self.take(job),
-                    None => return Err("nobody publishes any more".to_owned()),
-                },
-                () = tokio::time::sleep_until(wake_at) => self.on_time()?,
             }
         }
     }
 
-    /// What waits to be written is bounded; then more waits in the queue.
-    fn has_room(&self) -> bool {
-        self.batches.is_empty() && self.out.len() < WRITE_BYTES
-    }
-
-    fn take(&mut self, job: Job) {
-        match job {
-            Job::One(message, answer) => {
-                // Its caller has given up: the message must not leave later.
-                if !answer.is_closed() {
-                    self.write_message(Asker::Caller(answer), message);
-                }
-            }
-            Job::Many(HandOver { messages, answers }) => {
-                self.batches.push_back(Batch { messages: messages.into_iter(), answers });
-            }
-        }
-    }
-
-    /// Writes as much as there is and the socket takes.
-    fn write(&mut self) -> Result<(), Ended> {
-        loop {
-            self.fill();
-            if self.out.is_empty() {
-                return Ok(());
-            }
-            if !self.writing_for.iter().all(|answers| answers.may_leave()) {
-                // A part of them may have left, and the rest cannot be taken back but like this.
-                return Err("what waited to be written might not leave any more".to_owned());
-            }
-            match self.stream.try_write(&self.out[self.written..]) {
-                Ok(0) => return Err("the socket takes nothing".to_owned()),
-                Ok(bytes) => self.written += bytes,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(told(&error)),
-            }
-            if self.written == self.out.len() {
-                self.written = 0;
-                self.out.clear();
-                self.out.shrink_to(2 * WRITE_BYTES);
-                self.writing_for.clear();
-            }
-        }
-    }
-
-    /// Encodes messages until a write is full.
-    fn fill(&mut self) {
-        while self.out.len() < WRITE_BYTES {
-            let Some(mut batch) = self.batches.pop_front() else {
-                // More may have been handed over meanwhile.
-                let Ok(job) = self.queue.try_recv() else { return };
-                self.take(job);
-                continue;
-            };
-            if !batch.answers.may_leave() {
-                for (ticket, _) in batch.messages {
-                    batch.answers.not_sent(ticket);
-                }
-                continue;
-            }
-            while self.out.len() < WRITE_BYTES
-                && let Some((ticket, message)) = batch.messages.next()
-            {
-                self.write_message(Asker::Relay(Arc::clone(&batch.answers), ticket), message);
-            }
-            self.writing_for.push(Arc::clone(&batch.answers));
-            if !batch.messages.as_slice().is_empty() {
-                self.batches.push_front(batch);
-            }
-        }
-    }
-
-    fn write_message(&mut self, asker: Asker, message: Arc<Message>) {
-        if self.last.0 != message.topic() {
-            let subject = subject_of(self.address.prefix(), message.topic());
-            self.last = (message.topic().to_owned(), subject);
-        }
-        let token = self.in_flight.token();
-        let to = (self.last.1.as_str(), token);
-        match self.writer.publish(&mut self.out, to, &message, self.max_payload) {
-            Ok(()) => self.in_flight.begin(token, Waiting { asker, message }),
-            Err(bytes) => asker.answer(Err(oversize(bytes, self.max_payload))),
-        }
-    }
-
-    /// Reads what is there and hands it out.
-    fn take_answers(&mut self) -> Result<(), Ended> {
-        let mut buffer = std::mem::take(&mut self.read);
-        let mut filled = buffer.len();
-        let ended = loop {
-            if buffer.len() < filled + READ_BYTES / 2 {
-                buffer.resize(filled + READ_BYTES, 0);
-            }
-            match self.stream.try_read(&mut buffer[filled..]) {
-                Ok(0) => break Err("the server closed it".to_owned()),
-                Ok(bytes) => filled += bytes,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Ok(()),
-                Err(error) => break Err(told(&error)),
-            }
-            // What is still on the socket keeps it readable.
-            if filled == buffer.len() {
-                break Ok(());
-            }
-        };
-        let taken = self.hand_out(&buffer[..filled])?;
-        buffer.copy_within(taken..filled, 0);
-        buffer.truncate(filled - taken);
-        self.read = buffer;
-        ended
-    }
-
-    /// Hands out every whole operation; answers how many bytes they had.
-    fn hand_out(&mut self, bytes: &[u8]) -> Result<usize, Ended> {
-        let mut taken = 0;
-        while let Some((op, size)) =
-            wire::read(&bytes[taken..]).map_err(|garbled| format!("it sent {}", garbled.0))?
+    async fn send(&self, client: &Client, inbox: &str, sending: Sending, asker: Asker) {
+        let Sending { subject, headers, body } = sending;
+        let token = self.in_flight.begin(subject.clone(), asker);
+        let reply = Subject::from(format!("{inbox}.{token}"));
+        if let Err(error) =
+            client.publish_with_reply_and_headers(subject, reply, headers, body).await
+            && let Some(waiting) = self.in_flight.take(token)
         {
-            taken += size;
-            self.pings = 0;
-            match op {
-                Op::Delivery { subject, status, payload } => {
-                    self.on_answer(subject, status, payload);
-                }
-                Op::Ping => self.out.extend_from_slice(b"PONG\r\n"),
-                Op::Error(error) => self.on_complaint(error),
-                Op::Pong | Op::Info(_) | Op::Ok => {}
-            }
+            waiting.asker.refuse(refusal(&error));
         }
-        Ok(taken)
     }
 
-    fn on_answer(&mut self, subject: &str, status: Option<u16>, payload: &[u8]) {
-        let Some(token) = self.writer.token(subject) else { return };
-        if self.standing.is_asked(token) {
-            let said = match status {
-                Some(_) => Err("JetStream is not enabled for this user".to_owned()),
-                None => answer::read_stream_info(payload),
+    /// Hands answers to the publishes they belong to, until the subscription ends.
+    async fn hand_out(&self, client: &Client, inbox: &str, mut answers: Subscriber) {
+        let token_at = inbox.len() + 1;
+        while let Some(answer) = answers.next().await {
+            let token = answer.subject.get(token_at..).and_then(|token| token.parse().ok());
+            let Some(waiting) = token.and_then(|token| self.in_flight.take(token)) else {
+                continue;
             };
-            self.standing.said(said, &self.address);
-            return;
-        }
-        let Some(waiting) = self.in_flight.end(token) else { return };
-        let subject = || subject_of(self.address.prefix(), waiting.message.topic());
-        match answer::read(status, payload, self.address.stream(), subject) {
-            Answer::Stored => waiting.asker.answer(Ok(())),
-            Answer::Refused(error) => waiting.asker.answer(Err(error)),
-            Answer::NoResponders => {
-                self.standing.explain(waiting, &self.address);
-                self.ask_for_standing();
+            let status = answer.status.map(|status| status.as_u16());
+            let stream = self.address.stream();
+            let read = answer::read(status, &answer.payload, stream, &waiting.subject);
+            match waiting.asker {
+                // Gone between the look and now: dropped by its caller, who no longer wants to know.
+                Asker::Caller(answer) => drop(answer.send(read)),
+                Asker::Relay(answers, ticket) => match read {
+                    Answer::Stored => answers.answer(ticket, Ok(())),
+                    Answer::Refused(error) => answers.answer(ticket, Err(error)),
+                    Answer::NoResponders => {
+                        self.explain(client, waiting.subject, answers, ticket);
+                    }
+                },
             }
         }
     }
 
-    fn ask_for_standing(&mut self) {
-        if self.standing.asks() {
-            let token = self.in_flight.token();
-            let question = format!("$JS.API.STREAM.INFO.{}", self.address.stream());
-            self.writer.ask(&mut self.out, &question, token);
-            self.standing.asked(token, self.options.connect_timeout);
-        }
-    }
-
-    /// Keeps what the server complained of; a subject that this user may not publish to fails those
-    /// who wait for it, since nothing else will answer them.
-    fn on_complaint(&mut self, error: &str) {
-        let denied = error
-            .split_once("for Publish to \"")
-            .and_then(|(_, rest)| rest.strip_suffix('"'))
-            .map(str::to_owned);
-        let Some(denied) = denied else {
-            self.complaint = Some(error.to_owned());
-            return;
-        };
-        let refusal = PublishError::failed(format!(
-            "the user may not publish to {denied}: grant it the permission"
-        ));
-        let prefix = self.address.prefix();
-        self.in_flight.refuse(|message| subject_of(prefix, message.topic()) == denied, &refusal);
-    }
-
-    fn on_time(&mut self) -> Result<(), Ended> {
-        let now = Instant::now();
-        if self.standing.until().is_some_and(|until| now >= until) {
-            self.standing.said(Err("JetStream did not answer in time".to_owned()), &self.address);
-        }
-        if now >= self.next_ping {
-            if self.pings >= PINGS_MAX {
-                return Err(format!("no answer to {PINGS_MAX} tests"));
+    /// Says of a message that nobody listens for why that is, once the server has told.
+    fn explain(&self, client: &Client, subject: Subject, answers: Arc<dyn Answers>, ticket: u64) {
+        let (standing, client) = (Arc::clone(&self.standing), client.clone());
+        // As many as there are publishes in flight; they wait for one question, and no longer than
+        // that may take.
+        tokio::spawn(async move {
+            let mut unsaid = Unsaid(Some((answers, ticket)));
+            let error = standing.explain(&client, &subject).await;
+            if let Some((answers, ticket)) = unsaid.0.take() {
+                answers.answer(ticket, Err(error));
             }
-            self.pings += 1;
-            self.next_ping = now + self.options.ping_interval;
-            self.out.extend_from_slice(b"PING\r\n");
+        });
+    }
+
+    async fn greet(&self) -> Result<(Greeted, String, Subscriber), PublishError> {
+        let client = self
+            .connect_options()
+            .connect(self.address.server())
+            .await
+            .map_err(|error| self.unreachable(&error.to_string()))?;
+        let inbox = client.new_inbox();
+        let answers = client
+            .subscribe(format!("{inbox}.*"))
+            .await
+            .map_err(|error| self.unreachable(&error.to_string()))?;
+        let info = client.server_info();
+        if !info.headers {
+            return Err(self.unreachable("the server takes no headers (NATS 2.2 and later do)"));
         }
-        Ok(())
+        let greeted = Greeted { client, max_payload: info.max_payload };
+        Ok((greeted, inbox, answers))
+    }
+
+    fn connect_options(&self) -> ConnectOptions {
+        /// Longer than the connection can stay: it is dropped when this wait begins.
+        const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
+        let signals = Arc::clone(&self.signals);
+        let attempts = AtomicUsize::new(0);
+        let mut options = ConnectOptions::new()
+            .name(&self.options.client_name)
+            .connection_timeout(self.options.connect_timeout)
+            .ping_interval(self.options.ping_interval)
+            .ignore_discovered_servers()
+            // Asked before each attempt to connect, on the library's own task: the first is ours,
+            // the second means that the connection has just ended.
+            .reconnect_delay_callback(move |_| {
+                if attempts.fetch_add(1, Ordering::Relaxed) == 0 {
+                    return Duration::ZERO;
+                }
+                signals.over.notify_one();
+                NEVER
+            });
+        let signals = Arc::clone(&self.signals);
+        let in_flight = Arc::clone(&self.in_flight);
+        options = options.event_callback(move |event| {
+            if let Event::ServerError(error) = event {
+                note(&signals, &in_flight, &error);
+            }
+            std::future::ready(())
+        });
+        match self.address.login() {
+            None => options,
+            Some(Login::Token(token)) => options.token(token.clone()),
+            Some(Login::Password { user, password }) => {
+                options.user_and_password(user.clone(), password.clone())
+            }
+        }
+    }
+
+    /// Why the connection ended, once the library's event task has had its turn to tell.
+    async fn ending(&self) -> String {
+        for _ in 0..4 {
+            tokio::task::yield_now().await;
+        }
+        match &*lock(&self.signals.last_error) {
+            Some(error) => format!("the connection to {} ended, after: {error}", self.address),
+            None => format!("the connection to {} ended", self.address),
+        }
+    }
+
+    fn unreachable(&self, reason: &str) -> PublishError {
+        unreachable_at(&self.address, reason)
     }
 }
 
-impl Drop for Life {
-    /// The task ended or was aborted: first the reason, then everybody who waits.
+/// A message that nobody listened for, until it is said why: where the connection ends first, that it
+/// was not taken is known all the same.
+struct Unsaid(Option<(Arc<dyn Answers>, u64)>);
+
+impl Drop for Unsaid {
     fn drop(&mut self) {
-        let ending = self.fate.ending();
-        self.queue.close();
-        self.in_flight.lose(&ending);
-        while let Ok(job) = self.queue.try_recv() {
-            self.take_unsent(job, &ending);
-        }
-        for batch in std::mem::take(&mut self.batches) {
-            refuse_all(batch, &ending);
+        if let Some((answers, ticket)) = self.0.take() {
+            answers.answer(ticket, Err(not_sent("no stream listened, and the connection ended")));
         }
     }
 }
 
-impl Life {
-    fn take_unsent(&mut self, job: Job, ending: &str) {
-        match job {
-            Job::One(_, answer) => Asker::Caller(answer).answer(Err(not_sent(ending))),
-            Job::Many(HandOver { messages, answers }) => {
-                refuse_all(Batch { messages: messages.into_iter(), answers }, ending);
+/// The subject of the topic that was published to last: most messages go where the one before went.
+#[derive(Default)]
+struct Subjects {
+    topic: String,
+    subject: Option<Subject>,
+}
+
+impl Subjects {
+    fn of(&mut self, address: &NatsAddress, topic: &str) -> Subject {
+        match &self.subject {
+            Some(subject) if self.topic == topic => subject.clone(),
+            _ => {
+                topic.clone_into(&mut self.topic);
+                let subject = Subject::from(subject_of(address.prefix(), topic));
+                self.subject.insert(subject).clone()
             }
         }
     }
 }
 
-fn refuse_all(batch: Batch, ending: &str) {
-    let error = not_sent(ending);
-    for (ticket, _) in batch.messages {
-        batch.answers.answer(ticket, Err(error.clone()));
+/// What the client library does not even send.
+fn refusal(error: &async_nats::PublishError) -> PublishError {
+    match error.kind() {
+        async_nats::PublishErrorKind::MaxPayloadExceeded
+        | async_nats::PublishErrorKind::InvalidSubject => {
+            PublishError::permanent(error.to_string())
+        }
+        async_nats::PublishErrorKind::Send => not_sent("the connection ended"),
     }
 }
 
-fn told(error: &io::Error) -> Ended {
-    error.to_string()
+/// Keeps what the server complained of; a subject that this user may not publish to fails those
+/// who wait for it, since nothing else will answer them.
+fn note(signals: &Signals, in_flight: &InFlight, error: &ServerError) {
+    let text = match error {
+        ServerError::Other(text) => text.clone(),
+        other => other.to_string(),
+    };
+    if let Some(subject) =
+        text.split_once("for Publish to \"").and_then(|(_, rest)| rest.strip_suffix('"'))
+    {
+        in_flight.refuse(
+            subject,
+            &PublishError::failed(format!(
+                "the user may not publish to {subject}: grant it the permission"
+            )),
+        );
+        return;
+    }
+    *lock(&signals.last_error) = Some(text);
 }
 
 pub(super) fn oversize(bytes: usize, max: usize) -> PublishError {
@@ -374,4 +408,8 @@ pub(super) fn oversize(bytes: usize, max: usize) -> PublishError {
 
 pub(super) fn not_sent(ending: &str) -> PublishError {
     PublishError::unreachable(format!("{ending}; the message was not sent"))
+}
+
+pub(super) fn unreachable_at(address: &NatsAddress, reason: &str) -> PublishError {
+    PublishError::unreachable(format!("cannot connect to {address}: {reason}"))
 }

@@ -57,14 +57,12 @@
 mod address;
 mod answer;
 mod connection;
-mod greeting;
 mod headers;
 mod in_flight;
 mod life;
 mod publisher;
 mod standing;
 mod subject;
-mod wire;
 
 use std::time::Duration;
 

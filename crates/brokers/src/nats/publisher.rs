@@ -11,9 +11,12 @@ use sendoff_core::{Message, PublishError, Publisher, Result};
 
 use crate::nats::NatsOptions;
 use crate::nats::address::NatsAddress;
+use crate::nats::answer::Answer;
 use crate::nats::connection::{Connection, lock};
-use crate::nats::headers::{wire_bytes, wire_bytes_bound};
+use crate::nats::headers::{Packed, wire_bytes_bound};
 use crate::nats::life::oversize;
+use crate::nats::standing::Standing;
+use crate::nats::subject::subject_of;
 
 /// Publishes to one JetStream stream. See [`crate::nats`] for what a delivery looks like.
 #[derive(Debug)]
@@ -24,6 +27,7 @@ pub struct NatsPublisher {
     slot: Mutex<Slot>,
     /// The server's `max_payload`, once it has been seen; kept over reconnects.
     max_payload: AtomicUsize,
+    standing: Arc<Standing>,
 }
 
 type Connecting = Shared<BoxFuture<'static, Result<Arc<Connection>, PublishError>>>;
@@ -55,10 +59,11 @@ impl NatsPublisher {
     /// # Errors
     /// [`sendoff_core::ErrorKind::Invalid`] for a malformed URL, with the reason and an example.
     pub fn new(url: &str, options: NatsOptions) -> Result<Self> {
-        let address = NatsAddress::parse(url)?;
+        let address = Arc::new(NatsAddress::parse(url)?);
         Ok(Self {
             shown: address.to_string(),
-            address: Arc::new(address),
+            standing: Arc::new(Standing::new(Arc::clone(&address), options.connect_timeout)),
+            address,
             options,
             slot: Mutex::new(Slot::Empty),
             max_payload: AtomicUsize::new(usize::MAX),
@@ -98,7 +103,15 @@ impl NatsPublisher {
 
     fn connect(&self) -> Connecting {
         let (address, options) = (Arc::clone(&self.address), self.options.clone());
-        async move { Connection::open(&address, &options).await.map(Arc::new) }.boxed().shared()
+        let standing = Arc::clone(&self.standing);
+        async move { Connection::open(&address, &options, &standing).await.map(Arc::new) }
+            .boxed()
+            .shared()
+    }
+
+    fn refuse_oversize(&self, bytes: usize) -> Result<(), PublishError> {
+        let max = self.max_payload.load(Ordering::Relaxed);
+        if bytes <= max { Ok(()) } else { Err(oversize(bytes, max)) }
     }
 }
 
@@ -117,16 +130,27 @@ impl Publisher for NatsPublisher {
 
     /// Knows the server's limit once it has been connected to.
     fn check(&self, message: &Message) -> Result<(), PublishError> {
-        let (body, max) = (message.body().len(), self.max_payload.load(Ordering::Relaxed));
-        if body.saturating_add(wire_bytes_bound(message)) <= max {
+        let body = message.body().len();
+        let bound = body.saturating_add(wire_bytes_bound(message));
+        if bound <= self.max_payload.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let bytes = body + wire_bytes(message);
-        if bytes <= max { Ok(()) } else { Err(oversize(bytes, max)) }
+        self.refuse_oversize(body + Packed::of(message).wire_bytes())
     }
 
     async fn publish(&self, message: &Message) -> Result<(), PublishError> {
-        self.connection().await?.publish(Arc::new(message.clone())).await
+        let connection = self.connection().await?;
+        let headers = Packed::of(message);
+        let body = message.body().clone();
+        self.refuse_oversize(body.len() + headers.wire_bytes())?;
+        let subject = subject_of(self.address.prefix(), message.topic());
+        match connection.publish(subject.clone(), headers, body).await? {
+            Answer::Stored => Ok(()),
+            Answer::Refused(error) => Err(error),
+            Answer::NoResponders => {
+                Err(self.standing.explain(connection.client(), &subject).await)
+            }
+        }
     }
 
     /// Takes them while a connection is up. Making one takes time, so it is left to the publish of

@@ -133,30 +133,6 @@ async fn what_may_not_leave_is_not_sent() {
 }
 
 #[tokio::test]
-async fn what_waits_in_a_buffer_does_not_leave_once_it_may_not() {
-    let server = Server::start(&[]);
-    server.create_stream("SUITE", &["SUITE.>"]).await;
-    let publisher = connected(&server.url("SUITE")).await;
-    server.nats.pause().unwrap();
-    let ledger = Ledger::open();
-    // More than sockets hold while nobody reads.
-    publisher.hand_over(batch(1..401, 100_000, &ledger)).unwrap();
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    ledger.may_leave.store(false, Ordering::SeqCst);
-    server.nats.resume().unwrap();
-    let became = ledger.answered(400).await;
-    let not_sent = became.values().filter(|result| {
-        // Not begun, or known not to have been sent.
-        result.as_ref().is_none_or(|result| {
-            result.as_ref().is_err_and(|error| error.class() == PublishClass::Unreachable)
-        })
-    });
-    assert!(not_sent.count() > 100, "{became:?}");
-    let arrived = server.arrived("SUITE").await.len();
-    assert!(arrived < 300, "{arrived} of 40 MB left a socket that nobody read");
-}
-
-#[tokio::test]
 async fn a_reset_tells_everybody_and_nothing_leaves_later() {
     let server = Server::start(&[]);
     server.create_stream("SUITE", &["SUITE.>"]).await;
