@@ -1,9 +1,11 @@
 //! Batches of 500 under row locks, as most outbox relays and job queues on PostgreSQL work:
 //! BEGIN, SELECT FOR UPDATE SKIP LOCKED, publish the batch pipelined, DELETE it, COMMIT.
 //!
-//! Written to be as fast as the form allows: prepared statements, and DELETE, COMMIT, BEGIN and the
-//! next SELECT in one round trip. Its table has a primary key and no other index. What the form
-//! forbids it does not do: reading ahead while a batch is being published.
+//! In two forms. The plain one is how such a relay is commonly written: prepared statements, and
+//! each of them awaited before the next one is sent. The pipelined one is as fast as the design
+//! allows: DELETE, COMMIT, BEGIN and the next SELECT are one round trip. Both have a table with a
+//! primary key and no other index, and publish all of a batch before they await the first
+//! acknowledgement. What the design forbids neither does: reading ahead while a batch is published.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,8 +19,18 @@ use crate::failure::{Doing, Result};
 use crate::ground::Ground;
 use crate::target::Target;
 
+/// How the statements of a worker reach the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// One after the other, each awaited.
+    Plain,
+    /// From the DELETE to the next claim in one round trip.
+    Pipelined,
+}
+
 /// How many rows a transaction claims.
 const ROWS: usize = 500;
+const DOING: &str = "draining in batches";
 /// Its table.
 pub(crate) const TABLE: &str = "batch_outbox";
 
@@ -47,18 +59,23 @@ pub(crate) async fn create(client: &Client) -> Result<()> {
 pub(crate) async fn drain(
     ground: &Ground,
     target: Arc<Target>,
-    workers: usize,
+    (workers, form): (usize, Form),
     until: Instant,
 ) -> Result<u64> {
     let mut running = JoinSet::new();
     for _ in 0..workers {
         let worker = Worker::connect(ground).await?;
         let target = Arc::clone(&target);
-        running.spawn(async move { worker.run(&target, until).await });
+        running.spawn(async move {
+            match form {
+                Form::Plain => worker.run_plain(&target, until).await,
+                Form::Pipelined => worker.run_pipelined(&target, until).await,
+            }
+        });
     }
     let mut settled = 0;
     while let Some(ended) = running.join_next().await {
-        settled += ended.doing("draining in batches")??;
+        settled += ended.doing(DOING)??;
     }
     Ok(settled)
 }
@@ -86,8 +103,26 @@ impl Worker {
         Ok(Self { client, claim, delete })
     }
 
-    async fn run(&self, target: &Target, until: Instant) -> Result<u64> {
-        const DOING: &str = "draining in batches";
+    async fn run_plain(&self, target: &Target, until: Instant) -> Result<u64> {
+        let mut settled = 0;
+        while Instant::now() < until {
+            self.client.batch_execute("BEGIN").await.doing(DOING)?;
+            let claimed = self.client.query(&self.claim, &[]).await.doing(DOING)?;
+            if claimed.is_empty() {
+                self.client.batch_execute("ROLLBACK").await.doing(DOING)?;
+                break;
+            }
+            let rows = decode(&claimed)?;
+            let seqs: Vec<i64> = rows.iter().map(|row| row.seq).collect();
+            target.publish_all(rows).await?;
+            let deleted = self.client.execute(&self.delete, &[&seqs]).await.doing(DOING)?;
+            self.client.batch_execute("COMMIT").await.doing(DOING)?;
+            settled += deleted;
+        }
+        Ok(settled)
+    }
+
+    async fn run_pipelined(&self, target: &Target, until: Instant) -> Result<u64> {
         let begin = self.client.batch_execute("BEGIN");
         let (_, mut claimed) =
             try_join(begin, self.client.query(&self.claim, &[])).await.doing(DOING)?;

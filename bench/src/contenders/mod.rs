@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use tokio_postgres::Client;
 
+pub(crate) use batch::Form;
 pub(crate) use peers::PeerRow;
 
 use crate::failure::{Doing, Result};
@@ -30,6 +31,8 @@ pub(crate) enum Contender {
     Batch {
         /// How many do so at once.
         workers: usize,
+        /// How their statements reach the database.
+        form: Form,
     },
     /// One row for each transaction: claim with SKIP LOCKED, publish inside it, mark, commit.
     RowLock,
@@ -49,8 +52,16 @@ impl Contender {
     pub(crate) fn title(self) -> String {
         match self {
             Self::Lanes => "lanes (Sendoff)".to_owned(),
-            Self::Batch { workers: 1 } => "batch 500, SKIP LOCKED, DELETE".to_owned(),
-            Self::Batch { workers } => format!("the same, {workers} workers"),
+            Self::Batch { workers: 1, form: Form::Plain } => {
+                "batch 500, SKIP LOCKED, DELETE".to_owned()
+            }
+            Self::Batch { workers: 1, form: Form::Pipelined } => {
+                "batch 500, statements in one round trip".to_owned()
+            }
+            Self::Batch { workers, form: Form::Plain } => format!("batch 500, {workers} workers"),
+            Self::Batch { workers, form: Form::Pipelined } => {
+                format!("batch 500 in one round trip, {workers} workers")
+            }
             Self::RowLock => "one row per transaction, SKIP LOCKED".to_owned(),
         }
     }
@@ -97,8 +108,8 @@ impl Contender {
     ) -> Result<Drained> {
         let settled = match self {
             Self::Lanes => return lanes::drain(ground, target, messages, until).await,
-            Self::Batch { workers } => {
-                batch::drain(ground, Arc::new(target.clone()), workers, until).await?
+            Self::Batch { workers, form } => {
+                batch::drain(ground, Arc::new(target.clone()), (workers, form), until).await?
             }
             Self::RowLock => row_lock::drain(ground, target, until).await?,
         };

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use sendoff_brokers::nats::NatsPublisher;
-use sendoff_core::publisher::PublisherLimits;
+use sendoff_core::publisher::{Answers, HandOver, PublisherLimits};
 use sendoff_core::relay::RelaySettings;
 use sendoff_core::{Message, PublishError, Publisher, Wake};
 use serde_json::{Map, json};
@@ -257,12 +257,50 @@ impl Publisher for Stamping {
         Ok(())
     }
 
+    fn hand_over(&self, batch: HandOver) -> std::result::Result<(), HandOver> {
+        let answers = Arc::clone(&batch.answers);
+        let messages = batch.messages.clone();
+        let stamps = Arc::clone(&self.stamps);
+        let watched = Arc::new(StampingAnswers { answers, messages, stamps });
+        self.inner
+            .hand_over(HandOver { messages: batch.messages, answers: watched })
+            .map_err(|HandOver { messages, .. }| HandOver { messages, answers: batch.answers })
+    }
+
     async fn reset(&self) {
         self.inner.reset().await;
     }
 
     async fn close(&self) {
         self.inner.close().await;
+    }
+}
+
+/// The answers to messages that were handed over, noted on their way to the relay.
+#[derive(Debug)]
+struct StampingAnswers {
+    answers: Arc<dyn Answers>,
+    messages: Vec<(u64, Arc<Message>)>,
+    stamps: Arc<Stamps>,
+}
+
+impl Answers for StampingAnswers {
+    fn may_leave(&self) -> bool {
+        self.answers.may_leave()
+    }
+
+    fn answer(&self, ticket: u64, result: std::result::Result<(), PublishError>) {
+        // Tickets go up by one.
+        let first = self.messages.first().map_or(ticket, |(first, _)| *first);
+        let place = usize::try_from(ticket.saturating_sub(first)).unwrap_or(usize::MAX);
+        if let (Ok(()), Some((_, message))) = (&result, self.messages.get(place)) {
+            self.stamps.stamp(message);
+        }
+        self.answers.answer(ticket, result);
+    }
+
+    fn not_sent(&self, ticket: u64) {
+        self.answers.not_sent(ticket);
     }
 }
 

@@ -52,6 +52,8 @@ pub async fn run(arguments: RelayArguments) -> io::Result<Tally> {
     let mut term = signal(SignalKind::terminate())?;
     let marks = Arc::new(Marks::create(&arguments.marks)?);
     let store = Arc::new(WatchedStore::new(open_store(&arguments.store)?, marks.clone()));
+    let lease = Duration::from_millis(arguments.lease_ms);
+    let publish_timeout = lease.mul_f64(0.6);
     let publisher = Arc::new(WatchedPublisher::new(
         open_publisher(&arguments.to)?,
         marks,
@@ -60,12 +62,12 @@ pub async fn run(arguments: RelayArguments) -> io::Result<Tally> {
             stubborn_one_in: arguments.stubborn_one_in,
             healed: arguments.healed,
         },
+        publish_timeout,
     ));
-    let lease = Duration::from_millis(arguments.lease_ms);
     let relay = Relay::builder(store, publisher.clone())
         .settings(RelaySettings {
             lease,
-            publish_timeout: lease.mul_f64(0.6),
+            publish_timeout,
             poll: Duration::from_millis(25),
             backoff: Backoff { first: Duration::from_millis(20), max: Duration::from_millis(300) },
             ..RelaySettings::default()

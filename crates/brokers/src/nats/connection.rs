@@ -3,20 +3,22 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use async_nats::Client;
 use bytes::Bytes;
 use sendoff_core::PublishError;
+use sendoff_core::publisher::HandOver;
+#[cfg(doc)]
 use sendoff_core::publisher::PublishClass;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::nats::NatsOptions;
 use crate::nats::address::NatsAddress;
-use crate::nats::answer::{self, Answer};
+use crate::nats::answer::Answer;
 use crate::nats::headers::Packed;
-use crate::nats::in_flight::InFlight;
+use crate::nats::in_flight::{InFlight, lost};
 use crate::nats::life::{Greeted, Job, Life, QUEUE, not_sent, unreachable_at};
+use crate::nats::standing::Standing;
 
 /// A connection that has been greeted.
 pub(crate) struct Connection {
@@ -38,13 +40,19 @@ impl Connection {
     pub(crate) async fn open(
         address: &Arc<NatsAddress>,
         options: &NatsOptions,
+        standing: &Arc<Standing>,
     ) -> Result<Self, PublishError> {
         let (ready, greeted) = oneshot::channel();
         let (stop, stopped) = oneshot::channel();
         let (jobs, mut queue) = mpsc::channel(QUEUE);
         let (alive, gone) = watch::channel(());
         let in_flight = Arc::new(InFlight::default());
-        let life = Life::new(Arc::clone(address), options.clone(), Arc::clone(&in_flight));
+        let life = Life::new(
+            Arc::clone(address),
+            options.clone(),
+            Arc::clone(&in_flight),
+            Arc::clone(standing),
+        );
         std::thread::Builder::new()
             .name("sendoff-nats".to_owned())
             .spawn(move || {
@@ -77,40 +85,28 @@ impl Connection {
         body: Bytes,
     ) -> Result<Answer, PublishError> {
         let (answer, answered) = oneshot::channel();
-        let job = Job { subject, headers, body, answer };
+        let job = Job::One { subject, headers, body, answer };
         if self.jobs.send(job).await.is_err() {
             return Err(not_sent(&self.in_flight.ending().unwrap_or_default()));
         }
-        answered.await.map_err(|_| {
-            let ending = self.in_flight.ending().unwrap_or_default();
-            PublishError::new(
-                PublishClass::Lost,
-                format!("{ending}; it is unknown whether the message arrived"),
-            )
-        })
+        answered.await.map_err(|_| lost(&self.in_flight.ending().unwrap_or_default()))
     }
 
-    /// What the server knows of a stream: the subjects it listens to, `None` where there is no such
-    /// stream.
+    /// Takes many at once.
     ///
     /// # Errors
-    /// A text that says why it could not be asked.
-    pub(crate) async fn stream_subjects(
-        &self,
-        stream: &str,
-        wait: Duration,
-    ) -> Result<Option<Vec<String>>, String> {
-        let question = self.client.request(format!("$JS.API.STREAM.INFO.{stream}"), Bytes::new());
-        let answer = tokio::time::timeout(wait, question)
-            .await
-            .map_err(|_| "JetStream did not answer in time".to_owned())?
-            .map_err(|error| match error.kind() {
-                async_nats::RequestErrorKind::NoResponders => {
-                    "JetStream is not enabled for this user".to_owned()
-                }
-                _ => error.to_string(),
-            })?;
-        answer::read_stream_info(&answer.payload)
+    /// The messages, where the connection is over or has too much to do.
+    pub(crate) fn hand_over(&self, batch: HandOver) -> Result<(), HandOver> {
+        use mpsc::error::TrySendError::{Closed, Full};
+        match self.jobs.try_send(Job::Many(batch)) {
+            Ok(()) | Err(Closed(Job::One { .. }) | Full(Job::One { .. })) => Ok(()),
+            Err(Closed(Job::Many(batch)) | Full(Job::Many(batch))) => Err(batch),
+        }
+    }
+
+    /// The client, to ask the server with.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
     }
 
     /// Ends the connection and returns when its socket and buffers are gone. What is in flight

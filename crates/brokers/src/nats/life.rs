@@ -9,18 +9,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_nats::{Client, ConnectOptions, Event, ServerError, Subject, Subscriber};
+use async_nats::{Client, ConnectOptions, Event, HeaderMap, ServerError, Subject, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use sendoff_core::PublishError;
+use sendoff_core::publisher::{Answers, HandOver};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::nats::NatsOptions;
 use crate::nats::address::NatsAddress;
 use crate::nats::answer::{self, Answer};
 use crate::nats::connection::lock;
-use crate::nats::headers::Packed;
-use crate::nats::in_flight::InFlight;
+use crate::nats::headers::{Packed, header_map, wire_bytes};
+use crate::nats::in_flight::{Asker, InFlight};
+use crate::nats::standing::Standing;
+use crate::nats::subject::subject_of;
 use crate::nats::{security, stream};
 
 /// How many publishes wait to be handed to the client library; more wait in their callers.
@@ -41,13 +44,32 @@ pub(super) struct Greeted {
     pub(super) max_payload: usize,
 }
 
-/// A publish on its way to the connection's thread.
+/// What is to be published, on its way to the connection's thread.
 #[derive(Debug)]
-pub(super) struct Job {
-    pub(super) subject: String,
-    pub(super) headers: Packed,
-    pub(super) body: Bytes,
-    pub(super) answer: oneshot::Sender<Answer>,
+pub(super) enum Job {
+    One { subject: String, headers: Packed, body: Bytes, answer: oneshot::Sender<Answer> },
+    Many(HandOver),
+}
+
+impl Job {
+    /// Tells whoever waits that it was not sent.
+    fn refuse(self, error: &PublishError) {
+        match self {
+            Self::One { answer, .. } => Asker::Caller(answer).refuse(error.clone()),
+            Self::Many(HandOver { messages, answers }) => {
+                for (ticket, _) in messages {
+                    answers.answer(ticket, Err(error.clone()));
+                }
+            }
+        }
+    }
+}
+
+/// What is published, as the client library takes it.
+struct Sending {
+    subject: Subject,
+    headers: HeaderMap,
+    body: Bytes,
 }
 
 /// The connection's thread.
@@ -55,6 +77,7 @@ pub(super) struct Life {
     address: Arc<NatsAddress>,
     options: NatsOptions,
     in_flight: Arc<InFlight>,
+    standing: Arc<Standing>,
     signals: Arc<Signals>,
 }
 
@@ -63,8 +86,9 @@ impl Life {
         address: Arc<NatsAddress>,
         options: NatsOptions,
         in_flight: Arc<InFlight>,
+        standing: Arc<Standing>,
     ) -> Self {
-        Self { address, options, in_flight, signals: Arc::default() }
+        Self { address, options, in_flight, standing, signals: Arc::default() }
     }
 
     /// From the greeting to the end: returns when the socket and everything queued are gone, and
@@ -90,13 +114,13 @@ impl Life {
         // lookup may be on another thread; it is not waited for.
         runtime.shutdown_background();
         // First the reason, for those who are answered with nothing now.
-        self.in_flight.end(ending.clone());
+        self.in_flight.end(&ending);
         queue.close();
         while let Ok(job) = queue.try_recv() {
             taken.push_back(job);
         }
         for job in taken {
-            let _ = job.answer.send(Answer::Refused(not_sent(&ending)));
+            job.refuse(&not_sent(&ending));
         }
     }
 
@@ -132,7 +156,7 @@ impl Life {
         }
         tokio::select! {
             () = self.publish(&client, &inbox, queue, taken) => {}
-            () = self.hand_out(&inbox, answers) => {}
+            () = self.hand_out(&client, &inbox, answers) => {}
             () = self.signals.over.notified() => {}
             _ = stopped => return DISCARDED.to_owned(),
         }
@@ -147,40 +171,99 @@ impl Life {
         queue: &mut mpsc::Receiver<Job>,
         taken: &mut VecDeque<Job>,
     ) {
+        let max_payload = client.server_info().max_payload;
+        let mut subjects = Subjects::default();
         let mut batch = Vec::new();
         while queue.recv_many(&mut batch, QUEUE).await > 0 {
             taken.extend(batch.drain(..));
             while let Some(job) = taken.pop_front() {
-                // Its caller has given up: the message must not leave later.
-                if job.answer.is_closed() {
-                    continue;
-                }
-                let subject = Subject::from(job.subject);
-                let token = self.in_flight.begin(subject.clone(), job.answer);
-                let reply = Subject::from(format!("{inbox}.{token}"));
-                let headers = job.headers.unpack();
-                if let Err(error) =
-                    client.publish_with_reply_and_headers(subject, reply, headers, job.body).await
-                {
-                    self.in_flight.answer(token, |_| Answer::Refused(refusal(&error)));
+                match job {
+                    // Its caller has given up: the message must not leave later.
+                    Job::One { answer, .. } if answer.is_closed() => {}
+                    Job::One { subject, headers, body, answer } => {
+                        let headers = headers.unpack();
+                        let sending = Sending { subject: subject.into(), headers, body };
+                        self.send(client, inbox, sending, Asker::Caller(answer)).await;
+                    }
+                    Job::Many(mut handed) => {
+                        // Taken one by one: what is left when the connection ends was not sent.
+                        handed.messages.reverse();
+                        taken.push_front(Job::Many(handed));
+                        while let Some(Job::Many(handed)) = taken.front_mut()
+                            && let Some((ticket, message)) = handed.messages.pop()
+                        {
+                            let answers = Arc::clone(&handed.answers);
+                            if !answers.may_leave() {
+                                answers.not_sent(ticket);
+                                continue;
+                            }
+                            let headers = header_map(&message);
+                            let bytes = message.body().len() + wire_bytes(&headers);
+                            if bytes > max_payload {
+                                answers.answer(ticket, Err(oversize(bytes, max_payload)));
+                                continue;
+                            }
+                            let subject = subjects.of(&self.address, message.topic());
+                            let sending =
+                                Sending { subject, headers, body: message.body().clone() };
+                            self.send(client, inbox, sending, Asker::Relay(answers, ticket)).await;
+                        }
+                        taken.pop_front();
+                    }
                 }
             }
         }
     }
 
+    async fn send(&self, client: &Client, inbox: &str, sending: Sending, asker: Asker) {
+        let Sending { subject, headers, body } = sending;
+        let token = self.in_flight.begin(subject.clone(), asker);
+        let reply = Subject::from(format!("{inbox}.{token}"));
+        if let Err(error) =
+            client.publish_with_reply_and_headers(subject, reply, headers, body).await
+            && let Some(waiting) = self.in_flight.take(token)
+        {
+            waiting.asker.refuse(refusal(&error));
+        }
+    }
+
     /// Hands answers to the publishes they belong to, until the subscription ends.
-    async fn hand_out(&self, inbox: &str, mut answers: Subscriber) {
+    async fn hand_out(&self, client: &Client, inbox: &str, mut answers: Subscriber) {
         let token_at = inbox.len() + 1;
         while let Some(answer) = answers.next().await {
             let token = answer.subject.get(token_at..).and_then(|token| token.parse().ok());
-            if let Some(token) = token {
-                let status = answer.status.map(|status| status.as_u16());
-                let stream = self.address.stream();
-                self.in_flight.answer(token, |subject| {
-                    answer::read(status, &answer.payload, stream, subject)
-                });
+            let Some(waiting) = token.and_then(|token| self.in_flight.take(token)) else {
+                continue;
+            };
+            let status = answer.status.map(|status| status.as_u16());
+            let stream = self.address.stream();
+            let read = answer::read(status, &answer.payload, stream, &waiting.subject);
+            match waiting.asker {
+                // Gone between the look and now: dropped by its caller, who no longer wants to know.
+                Asker::Caller(answer) => drop(answer.send(read)),
+                Asker::Relay(answers, ticket) => match read {
+                    Answer::Stored => answers.answer(ticket, Ok(())),
+                    Answer::Refused(error) => answers.answer(ticket, Err(error)),
+                    Answer::NoResponders => {
+                        self.explain(client, waiting.subject, answers, ticket);
+                    }
+                },
             }
         }
+    }
+
+    /// Says of a message that nobody listens for why that is, once the server has told.
+    fn explain(&self, client: &Client, subject: Subject, answers: Arc<dyn Answers>, ticket: u64) {
+        let (standing, client) = (Arc::clone(&self.standing), client.clone());
+        // As many as there are publishes in flight; they wait for one question, and no longer than
+        // that may take.
+        tokio::spawn(async move {
+            let mut unsaid = Unsaid(Some((answers, ticket)));
+            let error = standing.explain(&client, &subject).await;
+            if let Some((answers, ticket)) = unsaid.0.take() {
+                answers.answer(ticket, Err(error));
+            }
+        });
     }
 
     async fn greet(&self) -> Result<(Greeted, String, Subscriber), PublishError> {
@@ -256,6 +339,38 @@ impl Life {
     }
 }
 
+/// A message that nobody listened for, until it is said why: where the connection ends first, that it
+/// was not taken is known all the same.
+struct Unsaid(Option<(Arc<dyn Answers>, u64)>);
+
+impl Drop for Unsaid {
+    fn drop(&mut self) {
+        if let Some((answers, ticket)) = self.0.take() {
+            answers.answer(ticket, Err(not_sent("no stream listened, and the connection ended")));
+        }
+    }
+}
+
+/// The subject of the topic that was published to last: most messages go where the one before went.
+#[derive(Default)]
+struct Subjects {
+    topic: String,
+    subject: Option<Subject>,
+}
+
+impl Subjects {
+    fn of(&mut self, address: &NatsAddress, topic: &str) -> Subject {
+        match &self.subject {
+            Some(subject) if self.topic == topic => subject.clone(),
+            _ => {
+                topic.clone_into(&mut self.topic);
+                let subject = Subject::from(subject_of(address.prefix(), topic));
+                self.subject.insert(subject).clone()
+            }
+        }
+    }
+}
+
 /// What the client library does not even send.
 fn refusal(error: &async_nats::PublishError) -> PublishError {
     match error.kind() {
@@ -286,6 +401,12 @@ fn note(signals: &Signals, in_flight: &InFlight, error: &ServerError) {
         return;
     }
     *lock(&signals.last_error) = Some(text);
+}
+
+pub(super) fn oversize(bytes: usize, max: usize) -> PublishError {
+    PublishError::permanent(format!(
+        "the message has {bytes} bytes with its headers, and the server takes {max} (max_payload)"
+    ))
 }
 
 pub(super) fn not_sent(ending: &str) -> PublishError {

@@ -75,6 +75,7 @@ mod life;
 mod parameters;
 mod publisher;
 mod security;
+mod standing;
 mod stream;
 mod subject;
 

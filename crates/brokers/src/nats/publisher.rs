@@ -2,12 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
-use sendoff_core::publisher::PublisherLimits;
+use sendoff_core::publisher::{HandOver, PublisherLimits};
 use sendoff_core::{Message, PublishError, Publisher, Result};
 
 use crate::nats::NatsOptions;
@@ -15,7 +14,9 @@ use crate::nats::address::NatsAddress;
 use crate::nats::answer::Answer;
 use crate::nats::connection::{Connection, lock};
 use crate::nats::headers::{Packed, wire_bytes_bound};
-use crate::nats::subject::{overlap, subject_of};
+use crate::nats::life::oversize;
+use crate::nats::standing::Standing;
+use crate::nats::subject::subject_of;
 
 /// Publishes to one JetStream stream. See [`crate::nats`] for what a delivery looks like.
 #[derive(Debug)]
@@ -26,8 +27,7 @@ pub struct NatsPublisher {
     slot: Mutex<Slot>,
     /// The server's `max_payload`, once it has been seen; kept over reconnects.
     max_payload: AtomicUsize,
-    /// The last look at the stream, so that a thousand refused publishes ask once.
-    standing: tokio::sync::Mutex<Option<(Instant, PublishError)>>,
+    standing: Arc<Standing>,
 }
 
 type Connecting = Shared<BoxFuture<'static, Result<Arc<Connection>, PublishError>>>;
@@ -59,14 +59,14 @@ impl NatsPublisher {
     /// # Errors
     /// [`sendoff_core::ErrorKind::Invalid`] for a malformed URL, with the reason and an example.
     pub fn new(url: &str, options: NatsOptions) -> Result<Self> {
-        let address = NatsAddress::parse(url)?;
+        let address = Arc::new(NatsAddress::parse(url)?);
         Ok(Self {
             shown: address.to_string(),
-            address: Arc::new(address),
+            standing: Arc::new(Standing::new(Arc::clone(&address), options.connect_timeout)),
+            address,
             options,
             slot: Mutex::new(Slot::Empty),
             max_payload: AtomicUsize::new(usize::MAX),
-            standing: tokio::sync::Mutex::new(None),
         })
     }
 
@@ -103,62 +103,15 @@ impl NatsPublisher {
 
     fn connect(&self) -> Connecting {
         let (address, options) = (Arc::clone(&self.address), self.options.clone());
-        async move { Connection::open(&address, &options).await.map(Arc::new) }.boxed().shared()
-    }
-
-    /// Why nobody listens on a subject: asks the server what it knows of the stream.
-    async fn explain_no_responders(&self, connection: &Connection, subject: &str) -> PublishError {
-        const KEPT: Duration = Duration::from_secs(1);
-        let mut standing = self.standing.lock().await;
-        if let Some((seen, error)) = &*standing
-            && seen.elapsed() < KEPT
-        {
-            return error.clone();
-        }
-        let (stream, filter) = (self.address.stream(), self.address.filter());
-        let wait = self.options.connect_timeout;
-        let error = match connection.stream_subjects(stream, wait).await {
-            Ok(None) => PublishError::unreachable(format!(
-                "there is no stream {stream} at {}; create it: nats stream add {stream} \
-                 --subjects='{filter}' --storage=file --defaults",
-                self.shown
-            )),
-            Ok(Some(subjects)) if subjects.iter().any(|one| overlap(one, &filter)) => {
-                if subjects.iter().any(|one| overlap(one, subject)) {
-                    return PublishError::unreachable(format!(
-                        "stream {stream} listens to {subject} but did not answer"
-                    ));
-                }
-                // This subject's own trouble, so it is not kept for the others.
-                return PublishError::failed(format!(
-                    "stream {stream} does not listen to {subject}, only to {}; add it: nats stream \
-                     edit {stream} --subjects='{filter}'",
-                    subjects.join(", ")
-                ));
-            }
-            Ok(Some(subjects)) => PublishError::unreachable(format!(
-                "stream {stream} listens to {} and to nothing under {filter}; add it: nats stream \
-                 edit {stream} --subjects='{filter}', or give the URL another prefix",
-                subjects.join(", ")
-            )),
-            Err(reason) => PublishError::unreachable(format!(
-                "no stream answers on {subject}, and {} says: {reason}",
-                self.shown
-            )),
-        };
-        *standing = Some((Instant::now(), error.clone()));
-        error
+        let standing = Arc::clone(&self.standing);
+        async move { Connection::open(&address, &options, &standing).await.map(Arc::new) }
+            .boxed()
+            .shared()
     }
 
     fn refuse_oversize(&self, bytes: usize) -> Result<(), PublishError> {
         let max = self.max_payload.load(Ordering::Relaxed);
-        if bytes <= max {
-            return Ok(());
-        }
-        Err(PublishError::permanent(format!(
-            "the message has {bytes} bytes with its headers, and the server takes {max} \
-             (max_payload)"
-        )))
+        if bytes <= max { Ok(()) } else { Err(oversize(bytes, max)) }
     }
 }
 
@@ -194,8 +147,20 @@ impl Publisher for NatsPublisher {
         match connection.publish(subject.clone(), headers, body).await? {
             Answer::Stored => Ok(()),
             Answer::Refused(error) => Err(error),
-            Answer::NoResponders => Err(self.explain_no_responders(&connection, &subject).await),
+            Answer::NoResponders => {
+                Err(self.standing.explain(connection.client(), &subject).await)
+            }
         }
+    }
+
+    /// Takes them while a connection is up. Making one takes time, so it is left to the publish of
+    /// a single message.
+    fn hand_over(&self, batch: HandOver) -> Result<(), HandOver> {
+        let connection = match &*lock(&self.slot) {
+            Slot::Up(connection) if !connection.is_over() => Arc::clone(connection),
+            _ => return Err(batch),
+        };
+        connection.hand_over(batch)
     }
 
     async fn reset(&self) {

@@ -2,6 +2,7 @@
 #![cfg(feature = "nats")]
 #![expect(clippy::unwrap_used, reason = "an error that a test does not expect is its failure")]
 
+mod hand_over;
 mod security;
 mod server;
 mod stream;

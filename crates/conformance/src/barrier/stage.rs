@@ -205,7 +205,7 @@ impl<S: Subject> Stage<S> {
                     panic!("only messages are to be seen here: {row:?}");
                 };
                 let outcome = if !message.is_reserved() {
-                    delivered.push(message.clone());
+                    delivered.push(message.as_ref().clone());
                     Settlement::Published { releases: row.blocker }
                 } else if let Err(error) = self.store.attend(message).await {
                     let error = error.to_string();

@@ -167,7 +167,7 @@ async fn messages_of<S: Subject>(stage: &Stage<S>) -> Result<Vec<Message>> {
     Ok(rows
         .into_iter()
         .map(|row| match row.content {
-            Content::Message(message) => message,
+            Content::Message(message) => Message::clone(&message),
             other => panic!("not a message: {other:?}"),
         })
         .collect())

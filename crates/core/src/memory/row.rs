@@ -1,10 +1,12 @@
 //! A row as the memory store keeps it: encoded as in a database, decoded at each look.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::lane::Lane;
-use crate::message::{Headers, Limits, Message};
+use crate::message::{Headers, Limits, Message, StoredMessage};
 use crate::store::{Content, Place, QuarantineReason};
 use crate::time::Timestamp;
 
@@ -150,22 +152,18 @@ impl Stored {
         let read = || -> Result<Message> {
             let plain = &self.plain;
             let headers = Headers::from_json(plain.headers.as_bytes())?;
-            let mut message = Message::builder(plain.source.clone(), plain.topic.clone())
-                .id(plain.id.clone())
-                .headers(headers)
-                .body(plain.body.clone())
-                .reserved()
-                .limits(Limits::UNBOUNDED);
-            if let Some(key) = &plain.key {
-                message = message.key(key.clone());
-            }
-            if let Some(due_at) = plain.due_at {
-                message = message.due_at(due_at);
-            }
-            message.build()
+            Message::restore(StoredMessage {
+                id: &plain.id,
+                source: &plain.source,
+                topic: &plain.topic,
+                key: plain.key.as_deref(),
+                headers,
+                body: plain.body.clone(),
+                due_at: plain.due_at,
+            })
         };
         match read() {
-            Ok(message) => Content::Message(message),
+            Ok(message) => Content::Message(Arc::new(message)),
             Err(error) => Content::Undecodable(error.to_string()),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::ops::Bound;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::row::Stored;
@@ -118,7 +119,7 @@ impl Basket<'_> {
         self.rows.push(Row {
             seq: row.seq,
             lane: row.lane,
-            key: row.plain.key.clone(),
+            key: row.plain.key.as_deref().map(Arc::from),
             attempts: row.attempts,
             blocker: row.retry_at.is_some(),
             waiting: self.waiting,

@@ -5,6 +5,7 @@
 
 mod headers;
 mod limits;
+mod names;
 
 use std::fmt;
 
@@ -13,6 +14,8 @@ use uuid::Uuid;
 
 pub use headers::Headers;
 pub use limits::Limits;
+
+use names::Names;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::time::Timestamp;
@@ -37,22 +40,38 @@ pub const RESERVED_PREFIX: &str = "$sendoff.";
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
-    id: String,
-    source: String,
-    topic: String,
-    key: Option<String>,
+    names: Names,
     headers: Headers,
     body: Bytes,
     due_at: Option<Timestamp>,
+}
+
+/// What a store kept of a message, for [`Message::restore`].
+#[derive(Debug)]
+pub struct StoredMessage<'a> {
+    /// The id.
+    pub id: &'a str,
+    /// The source.
+    pub source: &'a str,
+    /// The topic.
+    pub topic: &'a str,
+    /// The key.
+    pub key: Option<&'a str>,
+    /// The headers.
+    pub headers: Headers,
+    /// The body.
+    pub body: Bytes,
+    /// The due time.
+    pub due_at: Option<Timestamp>,
 }
 
 impl fmt::Debug for Message {
     /// Names only: a body or a header's value does not belong in a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Message")
-            .field("source", &self.source)
-            .field("id", &self.id)
-            .field("topic", &self.topic)
+            .field("source", &self.source())
+            .field("id", &self.id())
+            .field("topic", &self.topic())
             .field("body_bytes", &self.body.len())
             .finish_non_exhaustive()
     }
@@ -62,43 +81,67 @@ impl Message {
     /// Begins a message from `source` to `topic`. Its id is a new UUID (version 7).
     pub fn builder(source: impl Into<String>, topic: impl Into<String>) -> MessageBuilder {
         MessageBuilder {
-            message: Self {
-                id: String::new(),
-                source: source.into(),
-                topic: topic.into(),
-                key: None,
-                headers: Headers::new(),
-                body: Bytes::new(),
-                due_at: None,
-            },
+            id: None,
+            source: source.into(),
+            topic: topic.into(),
+            key: None,
+            headers: Headers::new(),
+            body: Bytes::new(),
+            due_at: None,
             limits: Limits::default(),
-            id_given: false,
             reserved: false,
         }
+    }
+
+    /// The message that a store kept. There is no limit on its body and its headers.
+    ///
+    /// # Errors
+    /// Those of [`MessageBuilder::build`], where another program wrote what is none.
+    pub fn restore(stored: StoredMessage<'_>) -> Result<Self> {
+        Self::checked(stored, Limits::UNBOUNDED)
+    }
+
+    fn checked(parts: StoredMessage<'_>, limits: Limits) -> Result<Self> {
+        let StoredMessage { id, source, topic, key, headers, body, due_at } = parts;
+        check_name("id", id, Limits::NAME_BYTES_MAX)?;
+        check_name("source", source, Limits::NAME_BYTES_MAX)?;
+        check_name("topic", topic, Limits::NAME_BYTES_MAX)?;
+        if let Some(key) = key {
+            check_key(key)?;
+        }
+        headers.check(&limits)?;
+        if body.len() > limits.body_bytes_max {
+            return Err(Error::new(ErrorKind::TooLarge, DOING).detail(format!(
+                "the body has {} bytes, the limit is {}",
+                body.len(),
+                limits.body_bytes_max
+            )));
+        }
+        Ok(Self { names: Names::new(id, source, topic, key), headers, body, due_at })
     }
 
     /// The id, unique together with the source.
     #[must_use]
     pub fn id(&self) -> &str {
-        &self.id
+        self.names.id()
     }
 
     /// Who sends: the service's own name.
     #[must_use]
     pub fn source(&self) -> &str {
-        &self.source
+        self.names.source()
     }
 
     /// Where to. Each publisher documents how it turns a topic into a subject, queue or file.
     #[must_use]
     pub fn topic(&self) -> &str {
-        &self.topic
+        self.names.topic()
     }
 
     /// Messages of one key are first delivered in the order of their sends.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
-        self.key.as_deref()
+        self.names.key()
     }
 
     /// The headers.
@@ -133,16 +176,21 @@ impl Message {
     /// ```
     #[must_use]
     pub fn dedup_id(&self) -> String {
-        let mut encoded = String::with_capacity(self.source.len() + 1 + self.id.len());
-        for character in self.source.chars() {
-            match character {
-                '%' => encoded.push_str("%25"),
-                '/' => encoded.push_str("%2F"),
-                other => encoded.push(other),
+        let (source, id) = (self.source(), self.id());
+        let mut encoded = String::with_capacity(source.len() + 1 + id.len());
+        if source.contains(['%', '/']) {
+            for character in source.chars() {
+                match character {
+                    '%' => encoded.push_str("%25"),
+                    '/' => encoded.push_str("%2F"),
+                    other => encoded.push(other),
+                }
             }
+        } else {
+            encoded.push_str(source);
         }
         encoded.push('/');
-        encoded.push_str(&self.id);
+        encoded.push_str(id);
         encoded
     }
 
@@ -150,18 +198,13 @@ impl Message {
     /// the store's, and publishes it nowhere.
     #[must_use]
     pub fn is_reserved(&self) -> bool {
-        self.topic.starts_with(RESERVED_PREFIX)
+        self.topic().starts_with(RESERVED_PREFIX)
     }
 
     /// What the message weighs in memory, for bounds: body, headers and names, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
-        self.body.len()
-            + self.headers.size_bytes()
-            + self.id.len()
-            + self.source.len()
-            + self.topic.len()
-            + self.key.as_ref().map_or(0, String::len)
+        self.body.len() + self.headers.size_bytes() + self.names.size_bytes()
     }
 }
 
@@ -169,8 +212,13 @@ impl Message {
 #[derive(Debug, Clone)]
 #[must_use = "a message is built by `build` and sent by an outbox"]
 pub struct MessageBuilder {
-    message: Message,
-    id_given: bool,
+    id: Option<String>,
+    source: String,
+    topic: String,
+    key: Option<String>,
+    headers: Headers,
+    body: Bytes,
+    due_at: Option<Timestamp>,
     limits: Limits,
     reserved: bool,
 }
@@ -178,38 +226,37 @@ pub struct MessageBuilder {
 impl MessageBuilder {
     /// An id of the caller's own, so that a retried request sends the same message.
     pub fn id(mut self, id: impl Into<String>) -> Self {
-        self.message.id = id.into();
-        self.id_given = true;
+        self.id = Some(id.into());
         self
     }
 
     /// The key whose messages keep their order.
     pub fn key(mut self, key: impl Into<String>) -> Self {
-        self.message.key = Some(key.into());
+        self.key = Some(key.into());
         self
     }
 
     /// Sets a header; an earlier value of the same name is replaced.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.message.headers.set(name, value);
+        self.headers.set(name, value);
         self
     }
 
     /// Sets all headers at once.
     pub fn headers(mut self, headers: Headers) -> Self {
-        self.message.headers = headers;
+        self.headers = headers;
         self
     }
 
     /// The body.
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
-        self.message.body = body.into();
+        self.body = body.into();
         self
     }
 
     /// Not to be delivered before `due_at`, by the database's clock.
     pub fn due_at(mut self, due_at: Timestamp) -> Self {
-        self.message.due_at = Some(due_at);
+        self.due_at = Some(due_at);
         self
     }
 
@@ -232,42 +279,36 @@ impl MessageBuilder {
     /// empty, has a control character, a topic begins with [`RESERVED_PREFIX`], or a header breaks a
     /// rule of [`Headers::check`].
     pub fn build(self) -> Result<Message> {
-        const DOING: &str = "checking a message";
-        let Self { mut message, limits, id_given, reserved } = self;
-        if !id_given {
-            // Drawn here, not at the start: rows that are read have ids of their own.
-            message.id = Uuid::now_v7().to_string();
-        }
-        check_name("id", &message.id, Limits::NAME_BYTES_MAX)?;
-        check_name("source", &message.source, Limits::NAME_BYTES_MAX)?;
-        check_name("topic", &message.topic, Limits::NAME_BYTES_MAX)?;
-        if message.is_reserved() && !reserved {
+        if self.topic.starts_with(RESERVED_PREFIX) && !self.reserved {
             return Err(Error::invalid(
                 DOING,
                 format!("topics that begin with {RESERVED_PREFIX} are the product's own"),
             ));
         }
-        if let Some(key) = &message.key {
-            check_key(key)?;
-        }
-        message.headers.check(&limits)?;
-        if message.body.len() > limits.body_bytes_max {
-            return Err(Error::new(ErrorKind::TooLarge, DOING).detail(format!(
-                "the body has {} bytes, the limit is {}",
-                message.body.len(),
-                limits.body_bytes_max
-            )));
-        }
-        Ok(message)
+        // Drawn here, not at the start: a builder that is cloned makes messages of their own.
+        let id = self.id.unwrap_or_else(|| Uuid::now_v7().to_string());
+        let parts = StoredMessage {
+            id: &id,
+            source: &self.source,
+            topic: &self.topic,
+            key: self.key.as_deref(),
+            headers: self.headers,
+            body: self.body,
+            due_at: self.due_at,
+        };
+        Message::checked(parts, self.limits)
     }
 }
 
+const DOING: &str = "checking a message";
+
 fn check_name(what: &'static str, name: &str, bytes_max: usize) -> Result<()> {
-    const DOING: &str = "checking a message";
     if name.is_empty() {
         return Err(Error::invalid(DOING, format!("the {what} is empty")));
     }
-    if name.chars().any(char::is_control) {
+    // Nearly every name is ASCII, and told by its bytes.
+    let plain = name.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if !plain && name.chars().any(char::is_control) {
         return Err(Error::invalid(DOING, format!("the {what} has a control character")));
     }
     check_size(what, name, bytes_max)
@@ -276,14 +317,14 @@ fn check_name(what: &'static str, name: &str, bytes_max: usize) -> Result<()> {
 /// A key may be any text without NUL, the empty text too: it is compared, never parsed.
 fn check_key(key: &str) -> Result<()> {
     if key.contains('\0') {
-        return Err(Error::invalid("checking a message", "the key has a NUL"));
+        return Err(Error::invalid(DOING, "the key has a NUL"));
     }
     check_size("key", key, Limits::KEY_BYTES_MAX)
 }
 
 fn check_size(what: &'static str, name: &str, bytes_max: usize) -> Result<()> {
     if name.len() > bytes_max {
-        return Err(Error::new(ErrorKind::TooLarge, "checking a message")
+        return Err(Error::new(ErrorKind::TooLarge, DOING)
             .detail(format!("the {what} has {} bytes, the limit is {bytes_max}", name.len())));
     }
     Ok(())

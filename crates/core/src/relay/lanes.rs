@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::lane::Lane;
-use crate::store::{Horizon, LaneLease, Sight};
+use crate::store::{Horizon, LaneLease};
 
 /// A seq counts for the floor only after it was drawn this long ago. Between drawing its seq and
 /// getting its xid a transaction is invisible to every snapshot; this covers an INSERT that the
@@ -54,8 +54,12 @@ pub(super) struct Looked<'a> {
     pub(super) number: u64,
     /// From where it read each lane.
     pub(super) from: &'a [(Lane, i64)],
-    /// What it saw.
-    pub(super) sight: &'a Sight,
+    /// The ready rows that it gave.
+    pub(super) places: &'a [(Lane, i64)],
+    /// Whether a bound left some out.
+    pub(super) truncated: bool,
+    /// What it could see of running transactions.
+    pub(super) horizon: Option<Horizon>,
     /// When it began, on the boot clock.
     pub(super) at: Duration,
 }
@@ -157,12 +161,12 @@ impl Lanes {
     /// relay remembers in a lane.
     pub(super) fn looked(&mut self, looked: &Looked<'_>, lowest: &BTreeMap<Lane, i64>) {
         let mut last: BTreeMap<Lane, i64> = BTreeMap::new();
-        for row in &looked.sight.rows {
-            let seen = last.entry(row.lane).or_insert(i64::MIN);
-            *seen = (*seen).max(row.seq);
-            self.seen = self.seen.max(row.seq);
+        for (lane, seq) in looked.places {
+            let seen = last.entry(*lane).or_insert(i64::MIN);
+            *seen = (*seen).max(*seq);
+            self.seen = self.seen.max(*seq);
         }
-        let safe = looked.sight.horizon.and_then(|horizon| self.safe_seq(looked.at, horizon));
+        let safe = looked.horizon.and_then(|horizon| self.safe_seq(looked.at, horizon));
         for (lane, after) in looked.from {
             let Some(owned) = self.owned.get_mut(lane) else {
                 continue;
@@ -182,7 +186,7 @@ impl Lanes {
                 continue;
             }
             // A bound cut the look short: it saw the lane only as far as the last row it gave.
-            let covered = match (looked.sight.truncated, last.get(lane)) {
+            let covered = match (looked.truncated, last.get(lane)) {
                 (false, _) => i64::MAX,
                 (true, Some(seen)) => *seen,
                 (true, None) => *after,

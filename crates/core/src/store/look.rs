@@ -1,5 +1,6 @@
 //! Looks: what a relay reads.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::lane::Lane;
@@ -79,7 +80,7 @@ pub struct Row {
     /// Its lane.
     pub lane: Lane,
     /// Its key.
-    pub key: Option<String>,
+    pub key: Option<Arc<str>>,
     /// How often its own publish has failed.
     pub attempts: u32,
     /// It failed before, so it is what its key's followers wait for.
@@ -90,18 +91,11 @@ pub struct Row {
     pub content: Content,
 }
 
-impl Row {
-    /// The row without what it says.
-    pub(crate) fn place(&self) -> Self {
-        Self { key: None, content: Content::Blocked, ..*self }
-    }
-}
-
 /// What a row says.
 #[derive(Debug, Clone)]
 pub enum Content {
     /// A message.
-    Message(Message),
+    Message(Arc<Message>),
     /// It does not decode, for this reason. The reason quotes no value.
     Undecodable(String),
     /// Not read: an earlier row of its key is retrying or in quarantine, so it has to be held.

@@ -1,5 +1,6 @@
 //! Verdicts: what a relay writes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::lane::Lane;
@@ -14,7 +15,7 @@ pub struct Verdict {
     /// The epoch under which the relay holds the lane.
     pub epoch: i64,
     /// The row's key.
-    pub key: Option<String>,
+    pub key: Option<Arc<str>>,
     /// The verdict itself.
     pub outcome: Outcome,
 }

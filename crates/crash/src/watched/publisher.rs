@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use sendoff::publisher::{PublishClass, PublisherLimits};
+use sendoff::publisher::{Answers, HandOver, PublishClass, PublisherLimits};
 use sendoff::{Message, PublishError, Publisher};
 use uuid::Uuid;
 
@@ -37,6 +38,7 @@ pub struct WatchedPublisher {
     inner: Arc<dyn Publisher>,
     marks: Arc<Marks>,
     trouble: Trouble,
+    publish_timeout: Duration,
     failed: Mutex<HashMap<u128, u32>>,
     relay: OnceLock<String>,
 }
@@ -44,8 +46,20 @@ pub struct WatchedPublisher {
 impl WatchedPublisher {
     /// Watches a publisher.
     #[must_use]
-    pub fn new(inner: Arc<dyn Publisher>, marks: Arc<Marks>, trouble: Trouble) -> Self {
-        Self { inner, marks, trouble, failed: Mutex::default(), relay: OnceLock::new() }
+    pub fn new(
+        inner: Arc<dyn Publisher>,
+        marks: Arc<Marks>,
+        trouble: Trouble,
+        publish_timeout: Duration,
+    ) -> Self {
+        Self {
+            inner,
+            marks,
+            trouble,
+            publish_timeout,
+            failed: Mutex::default(),
+            relay: OnceLock::new(),
+        }
     }
 
     /// Names the relay that it publishes for. Failures on purpose carry the name, so that the
@@ -108,13 +122,50 @@ impl Publisher for WatchedPublisher {
         must(self.marks.publish(id));
         let mut ended = Ended { marks: &self.marks, id, phase: Phase::Unknown };
         let result = self.inner.publish(message).await;
-        ended.phase = match result.as_ref().map_err(PublishError::class) {
-            Ok(()) => Phase::Confirmed,
-            Err(PublishClass::Lost | PublishClass::TimedOut) => Phase::Unknown,
-            Err(_) => Phase::Refused,
-        };
+        ended.phase = phase_of(&result);
         drop(ended);
         result
+    }
+
+    fn hand_over(&self, batch: HandOver) -> Result<(), HandOver> {
+        let HandOver { messages, answers } = batch;
+        let mut going = Vec::with_capacity(messages.len());
+        let mut ids = HashMap::with_capacity(messages.len());
+        for (ticket, message) in messages {
+            let Ok(id) = Uuid::try_parse(message.id()).map(|id| id.as_u128()) else {
+                let error = PublishError::permanent("the harness sends UUIDs only");
+                answers.answer(ticket, Err(error));
+                continue;
+            };
+            if let Some(error) = self.fails(&message, id) {
+                answers.answer(ticket, Err(error));
+                continue;
+            }
+            // As a publisher asks right before the bytes leave: the process may have stood still.
+            if !answers.may_leave() {
+                answers.not_sent(ticket);
+                continue;
+            }
+            must(self.marks.publish(id));
+            ids.insert(ticket, id);
+            going.push((ticket, message));
+        }
+        let watched = WatchedAnswers {
+            answers: Arc::clone(&answers),
+            marks: Arc::clone(&self.marks),
+            ids,
+            // Marking takes a moment too.
+            in_time_until: Instant::now() + self.publish_timeout.mul_f64(0.75),
+        };
+        let batch = HandOver { messages: going, answers: Arc::new(watched) };
+        self.inner.hand_over(batch).map_err(|HandOver { messages, .. }| {
+            for (_, message) in &messages {
+                if let Ok(id) = Uuid::try_parse(message.id()) {
+                    must(self.marks.enter(Phase::Refused, id.as_u128()));
+                }
+            }
+            HandOver { messages, answers }
+        })
     }
 
     async fn reset(&self) {
@@ -123,6 +174,55 @@ impl Publisher for WatchedPublisher {
 
     async fn close(&self) {
         self.inner.close().await;
+    }
+}
+
+/// Marks how publishes that were handed over have ended. One without an answer keeps its mark: it
+/// is handed over, and nothing more is known.
+#[derive(Debug)]
+struct WatchedAnswers {
+    answers: Arc<dyn Answers>,
+    marks: Arc<Marks>,
+    ids: HashMap<u64, u128>,
+    /// The relay waits a little longer than this, and then takes no answer any more.
+    in_time_until: Instant,
+}
+
+impl WatchedAnswers {
+    /// Whether the relay may have given up: to it the outcome is unknown then.
+    fn may_be_late(&self) -> bool {
+        Instant::now() >= self.in_time_until || !self.answers.may_leave()
+    }
+
+    fn enter(&self, phase: Phase, ticket: u64) {
+        if let Some(id) = self.ids.get(&ticket) {
+            must(self.marks.enter(phase, *id));
+        }
+    }
+}
+
+impl Answers for WatchedAnswers {
+    fn may_leave(&self) -> bool {
+        self.answers.may_leave()
+    }
+
+    fn answer(&self, ticket: u64, result: Result<(), PublishError>) {
+        let phase = if self.may_be_late() { Phase::Unknown } else { phase_of(&result) };
+        self.enter(phase, ticket);
+        self.answers.answer(ticket, result);
+    }
+
+    fn not_sent(&self, ticket: u64) {
+        self.enter(Phase::Refused, ticket);
+        self.answers.not_sent(ticket);
+    }
+}
+
+fn phase_of(result: &Result<(), PublishError>) -> Phase {
+    match result.as_ref().map_err(PublishError::class) {
+        Ok(()) => Phase::Confirmed,
+        Err(PublishClass::Lost | PublishClass::TimedOut) => Phase::Unknown,
+        Err(_) => Phase::Refused,
     }
 }
 

@@ -1,11 +1,13 @@
 //! Looks: which statements are sent, and how their rows are read.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{OptionFuture, join3};
 use sendoff_core::lane::Lane;
-use sendoff_core::message::{Headers, Limits};
+use sendoff_core::message::{Headers, StoredMessage};
 use sendoff_core::store::{Content, Horizon, Look, Row, Sight};
 use sendoff_core::{Message, Result};
 use tokio_postgres::Row as Columns;
@@ -34,6 +36,8 @@ struct Asked<'a> {
     waiting_rows: i64,
     waiting_lane_rows: i64,
     bytes: i64,
+    /// What each of the rows may have of the bytes.
+    share: i64,
 }
 
 impl<'a> Asked<'a> {
@@ -52,11 +56,16 @@ impl<'a> Asked<'a> {
             waiting_rows: number(look.rows_max),
             waiting_lane_rows: number(waiting_lane_rows),
             bytes: number(look.bytes_max),
+            share: number(look.bytes_max / look.rows_max.max(1)),
         }
     }
 
-    fn ready(&self) -> [&(dyn ToSql + Sync); 6] {
-        [&self.lanes, &self.afters, &self.known, &self.rows, &self.lane_rows, &self.bytes]
+    fn ready(&self, by_size: BySize) -> [&(dyn ToSql + Sync); 6] {
+        let bytes = match by_size {
+            BySize::EvenShares => &self.share,
+            BySize::Sums => &self.bytes,
+        };
+        [&self.lanes, &self.afters, &self.known, &self.rows, &self.lane_rows, bytes]
     }
 
     fn waiting(&self) -> [&(dyn ToSql + Sync); 5] {
@@ -64,10 +73,45 @@ impl<'a> Asked<'a> {
     }
 }
 
-pub(super) async fn look(pool: &Pool, look: &Look) -> Result<Sight> {
+/// How ready rows are bounded in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BySize {
+    /// No row may have more than an even share: told row by row, and good for a usual outbox.
+    EvenShares,
+    /// The sizes are added up: good for any, at twice the cost.
+    Sums,
+}
+
+/// Whether the bodies at hand are larger than an even share of a look's bytes. Then the first
+/// statement that would be tried is of no use, and is not tried.
+#[derive(Debug, Default)]
+pub(super) struct Bulk(AtomicBool);
+
+impl Bulk {
+    fn by_size(&self) -> BySize {
+        if self.0.load(Ordering::Relaxed) { BySize::Sums } else { BySize::EvenShares }
+    }
+
+    /// Notes what a look with sums gave; one that gave nothing says nothing.
+    fn note(&self, sight: &Sight, share: usize) {
+        if !sight.rows.is_empty() {
+            let large = sight.rows.iter().any(|row| weight_of(row) > share);
+            self.0.store(large, Ordering::Relaxed);
+        }
+    }
+}
+
+pub(super) async fn look(pool: &Pool, bulk: &Bulk, look: &Look) -> Result<Sight> {
     let mut checkout = pool.checkout(DOING).await?;
     let asked = Asked::new(look);
-    let (last_seq, ready, waiting) = ask(&mut checkout, look, &asked).await?;
+    let mut by_size = bulk.by_size();
+    let (mut last_seq, mut ready, mut waiting) = ask(&mut checkout, look, &asked, by_size).await?;
+    let left_out = |rows: &Vec<Columns>| rows.iter().any(|row| state_of(row) == state::LEFT_OUT);
+    if by_size == BySize::EvenShares && ready.as_ref().is_some_and(left_out) {
+        // Seen with another snapshot, so with another horizon too: as a whole.
+        by_size = BySize::Sums;
+        (last_seq, ready, waiting) = ask(&mut checkout, look, &asked, by_size).await?;
+    }
     let mut sight = Sight::default();
     let mut weight = 0;
     if let (Some(last_seq), Some(rows)) = (last_seq, ready) {
@@ -76,6 +120,9 @@ pub(super) async fn look(pool: &Pool, look: &Look) -> Result<Sight> {
     }
     if let Some(rows) = waiting {
         read_waiting(&mut sight, look, &rows, weight);
+    }
+    if look.ready && by_size == BySize::Sums {
+        bulk.note(&sight, look.bytes_max / look.rows_max.max(1));
     }
     checkout.keep();
     Ok(sight)
@@ -88,19 +135,24 @@ async fn ask(
     checkout: &mut Checkout<'_>,
     look: &Look,
     asked: &Asked<'_>,
+    by_size: BySize,
 ) -> Result<(Option<Columns>, Option<Vec<Columns>>, Option<Vec<Columns>>)> {
     let mut last_seq = None;
     let mut ready = None;
     let mut waiting = None;
     if look.ready {
         last_seq = Some(checkout.statement(sql::LAST_SEQ, &[]).await?);
-        ready = Some(checkout.statement(sql::LOOK_READY, &[]).await?);
+        let text = match by_size {
+            BySize::EvenShares => sql::LOOK_READY_SMALL,
+            BySize::Sums => sql::LOOK_READY,
+        };
+        ready = Some(checkout.statement(text, &[]).await?);
     }
     if look.waiting {
         waiting = Some(checkout.statement(sql::LOOK_WAITING, &[]).await?);
     }
     let client = checkout.client();
-    let ready_params = asked.ready();
+    let ready_params = asked.ready(by_size);
     let waiting_params = asked.waiting();
     let (last_seq, ready, waiting) = join3(
         OptionFuture::from(last_seq.as_ref().map(|s| client.query_one(s, &[]))),
@@ -215,14 +267,14 @@ fn read(columns: &Columns, state: i16, waiting: bool) -> Row {
         (_, state::BLOCKED) => Content::Blocked,
         (Err(_), _) => Content::Undecodable("the key is not UTF-8".to_owned()),
         (Ok(key), _) => match decode(columns, *key) {
-            Ok(message) => Content::Message(message),
+            Ok(message) => Content::Message(Arc::new(message)),
             Err(reason) => Content::Undecodable(reason),
         },
     };
     Row {
         seq: columns.get(1),
         lane: Lane(u16::try_from(lane).unwrap_or(0)),
-        key: key.ok().flatten().map(str::to_owned),
+        key: key.ok().flatten().map(Arc::from),
         attempts: u32::try_from(attempts).unwrap_or(0),
         blocker: columns.get(5),
         waiting,
@@ -240,19 +292,16 @@ fn decode(columns: &Columns, key: Option<&str>) -> std::result::Result<Message, 
     let body: &[u8] = columns.try_get(11).map_err(|_| "the body is not readable".to_owned())?;
     let due_at: Option<Time> =
         columns.try_get(12).map_err(|_| "the due time is not readable".to_owned())?;
-    let mut message = Message::builder(text(8, "source")?, text(9, "topic")?)
-        .id(text(7, "id")?)
-        .headers(Headers::from_json(headers).map_err(|error| error.to_string())?)
-        .body(Bytes::copy_from_slice(body))
-        .reserved()
-        .limits(Limits::UNBOUNDED);
-    if let Some(key) = key {
-        message = message.key(key);
-    }
-    if let Some(Time(due_at)) = due_at {
-        message = message.due_at(due_at);
-    }
-    message.build().map_err(|error| error.to_string())
+    let stored = StoredMessage {
+        id: text(7, "id")?,
+        source: text(8, "source")?,
+        topic: text(9, "topic")?,
+        key,
+        headers: Headers::from_json(headers).map_err(|error| error.to_string())?,
+        body: Bytes::copy_from_slice(body),
+        due_at: due_at.map(|Time(due_at)| due_at),
+    };
+    Message::restore(stored).map_err(|error| error.to_string())
 }
 
 pub(super) fn lane_number(lane: Lane) -> i16 {

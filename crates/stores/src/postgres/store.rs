@@ -46,6 +46,7 @@ pub struct PostgresStore {
     listener: Listener,
     walk: Mutex<Walk>,
     barriers: Rounds,
+    bulk: look::Bulk,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -75,6 +76,7 @@ impl PostgresStore {
             listener: Listener::new(&connector),
             walk: Mutex::default(),
             barriers: Rounds::default(),
+            bulk: look::Bulk::default(),
             connector,
         })
     }
@@ -98,7 +100,7 @@ impl OutboxStore for PostgresStore {
 
     async fn look(&self, look: &Look) -> Result<Sight> {
         let pool = if look.background { &self.walks } else { &self.looks };
-        pool.bounded(look::DOING, look::look(pool, look)).await
+        pool.bounded(look::DOING, look::look(pool, &self.bulk, look)).await
     }
 
     async fn settle(&self, relay: &RelayId, verdicts: &[Verdict]) -> Result<Settled> {

@@ -3,12 +3,13 @@
 //! What does not belong here: what to do with a row. The relay decides.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row as SqlRow, Rows};
 use sendoff_core::lane::Lane;
-use sendoff_core::message::{Headers, Limits, Message};
+use sendoff_core::message::{Headers, Message, StoredMessage};
 use sendoff_core::store::{Content, Horizon, Look, Row, Sight};
 use sendoff_core::time::Timestamp;
 use sendoff_core::{Error, Result as CoreResult};
@@ -171,7 +172,7 @@ impl Basket<'_> {
             seq: row.get(column::SEQ)?,
             lane: Lane(0),
             // A key that is not text does not decode, and then it is not needed either.
-            key: row.get(column::KEY).unwrap_or_default(),
+            key: row.get::<_, Option<String>>(column::KEY).unwrap_or_default().map(Arc::from),
             attempts: row.get(column::ATTEMPTS)?,
             blocker: retry_at.is_some(),
             waiting: self.waiting,
@@ -205,7 +206,7 @@ fn decode(tx: &Connection, row: &SqlRow<'_>) -> Result<Content, Failure> {
         }
     };
     Ok(match read {
-        Ok(message) => Content::Message(message),
+        Ok(message) => Content::Message(Arc::new(message)),
         Err(error) => Content::Undecodable(error.to_string()),
     })
 }
@@ -219,24 +220,26 @@ fn bytes_of(value: ValueRef<'_>) -> Option<&[u8]> {
 }
 
 fn message(row: &SqlRow<'_>, headers: &[u8], body: &[u8]) -> CoreResult<Message> {
-    let mut message = Message::builder(
-        text(row, column::SOURCE, "the source")?,
-        text(row, column::TOPIC, "the topic")?,
-    )
-    .id(text(row, column::ID, "the id")?)
-    .headers(Headers::from_json(headers)?)
-    .body(bytes::Bytes::copy_from_slice(body))
-    .reserved()
-    .limits(Limits::UNBOUNDED);
-    if !matches!(row.get_ref(column::KEY), Ok(ValueRef::Null)) {
-        message = message.key(text(row, column::KEY, "the key")?);
-    }
-    if let Ok(ValueRef::Integer(due_at)) = row.get_ref(column::DUE_AT) {
-        let due_at = Timestamp::from_microsecond(due_at)
-            .map_err(|_| undecodable("the due time is out of range".to_owned()))?;
-        message = message.due_at(due_at);
-    }
-    message.build()
+    let key = match row.get_ref(column::KEY) {
+        Ok(ValueRef::Null) => None,
+        _ => Some(text(row, column::KEY, "the key")?),
+    };
+    let due_at = match row.get_ref(column::DUE_AT) {
+        Ok(ValueRef::Integer(due_at)) => Some(
+            Timestamp::from_microsecond(due_at)
+                .map_err(|_| undecodable("the due time is out of range".to_owned()))?,
+        ),
+        _ => None,
+    };
+    Message::restore(StoredMessage {
+        id: text(row, column::ID, "the id")?,
+        source: text(row, column::SOURCE, "the source")?,
+        topic: text(row, column::TOPIC, "the topic")?,
+        key,
+        headers: Headers::from_json(headers)?,
+        body: bytes::Bytes::copy_from_slice(body),
+        due_at,
+    })
 }
 
 /// SQLite keeps whatever bytes it is given as text.

@@ -4,19 +4,21 @@ use super::Engine;
 use crate::message::Message;
 use crate::publisher::PublishError;
 use crate::relay::report::Report;
+use crate::relay::window::Confirmed;
 use crate::store::{Outcome, QuarantineReason, Verdict, clean_error};
 
 /// A verdict, and what the owner is told once it is in the store.
 pub(super) struct Judged {
     pub(super) verdict: Verdict,
-    pub(super) report: Option<Report>,
+    pub(super) report: Told,
 }
 
-impl Judged {
-    /// Whether it lets its key's held rows go.
-    pub(super) fn releases(&self) -> bool {
-        matches!(self.verdict.outcome, Outcome::Published { releases: true })
-    }
+/// What the owner is told, where there is something.
+pub(super) type Told = Option<Box<Report>>;
+
+/// Whether a verdict lets its key's held rows go.
+pub(super) fn releases(verdict: &Verdict) -> bool {
+    matches!(verdict.outcome, Outcome::Published { releases: true })
 }
 
 /// Why a row that was read is not published.
@@ -61,10 +63,16 @@ impl Engine {
         }
     }
 
-    pub(super) fn judge_published(&mut self, seq: i64) {
-        let releases = self.window.get(seq).is_some_and(|entry| entry.blocker);
-        self.judge(seq, Outcome::Published { releases }, None);
-        self.window.confirmed(seq);
+    /// Answers whether the row is remembered.
+    pub(super) fn judge_published(&mut self, seq: i64) -> bool {
+        let Some(Confirmed { lane, epoch, key, releases }) = self.window.confirmed(seq) else {
+            return false;
+        };
+        let outcome = Outcome::Published { releases };
+        self.settles.judged();
+        let verdict = Verdict { seq, lane, epoch, key, outcome };
+        self.verdicts.push_back(Judged { verdict, report: None });
+        true
     }
 
     /// The message's own publish failed and may succeed later.
@@ -147,14 +155,9 @@ impl Engine {
         let Some(entry) = self.window.get(seq) else {
             return;
         };
-        let verdict = Verdict {
-            seq,
-            lane: entry.lane,
-            epoch: entry.epoch,
-            key: entry.key.as_deref().map(str::to_owned),
-            outcome,
-        };
+        let verdict =
+            Verdict { seq, lane: entry.lane, epoch: entry.epoch, key: entry.key.clone(), outcome };
         self.settles.judged();
-        self.verdicts.push_back(Judged { verdict, report });
+        self.verdicts.push_back(Judged { verdict, report: report.map(Box::new) });
     }
 }

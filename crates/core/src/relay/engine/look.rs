@@ -5,6 +5,7 @@
 //! on from the position. The back look runs beside it: from the floors while there is a backlog,
 //! and every few seconds, as well as when lanes were taken, from 0, where the floor is not believed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -53,16 +54,6 @@ pub(super) struct Looks {
     /// Lanes that were left out of the last front look since too much of them is queued.
     capped: Vec<Lane>,
 }
-
-/// Where a row that fell due during a backlog stands in the order.
-pub(super) struct Join {
-    lane: Lane,
-    /// The last seq that goes before it.
-    behind: i64,
-}
-
-/// So many rows that fell due during a backlog are remembered; more are remembered later.
-const JOINS_MAX: usize = 10_000;
 
 /// A look that has ended.
 pub(super) struct Done {
@@ -289,11 +280,13 @@ impl Engine {
             .map(|(lane, _, after)| (*lane, *after))
             .collect();
         let lanes: std::collections::BTreeMap<Lane, i64> = still.iter().copied().collect();
-        sight.rows.retain(|row| lanes.contains_key(&row.lane));
-        self.parts.progress.read(sight.rows.len() as u64);
-        // The rows are needed twice: their places for the floors, what they say for the window.
-        let rows = std::mem::take(&mut sight.rows);
-        sight.rows = rows.iter().filter(|row| !row.waiting).map(Row::place).collect();
+        let mut rows = std::mem::take(&mut sight.rows);
+        if still.len() < from.len() {
+            rows.retain(|row| lanes.contains_key(&row.lane));
+        }
+        self.parts.progress.read(rows.len() as u64);
+        let ready = rows.iter().filter(|row| !row.waiting);
+        let places: Vec<(Lane, i64)> = ready.map(|row| (row.lane, row.seq)).collect();
         self.joins.retain(|_, join| self.lanes.get(join.lane).is_some());
         for row in rows {
             if self.may_join(&row, &sight) {
@@ -301,29 +294,9 @@ impl Engine {
             }
         }
         let lowest = self.window.lowest();
-        self.lanes.looked(&Looked { number, from: &still, sight: &sight, at }, &lowest);
-    }
-
-    /// Whether a row that fell due may be taken yet: it joins its key's order when it falls due, so
-    /// behind everything of its lane that was sent before it was first seen due.
-    fn may_join(&mut self, row: &Row, sight: &Sight) -> bool {
-        if !row.waiting || row.blocker || row.key.is_none() {
-            return true;
-        }
-        let Some(owned) = self.lanes.get(row.lane) else { return false };
-        if !sight.truncated {
-            self.joins.remove(&row.seq);
-            return true;
-        }
-        let behind = sight.horizon.map_or(i64::MAX, |horizon| horizon.seq);
-        if !self.joins.contains_key(&row.seq) && self.joins.len() < JOINS_MAX {
-            self.joins.insert(row.seq, Join { lane: row.lane, behind });
-        }
-        let joins = self.joins.get(&row.seq).is_some_and(|join| owned.position >= join.behind);
-        if joins {
-            self.joins.remove(&row.seq);
-        }
-        joins
+        let Sight { truncated, horizon, .. } = sight;
+        let looked = Looked { number, from: &still, places: &places, truncated, horizon, at };
+        self.lanes.looked(&looked, &lowest);
     }
 
     fn take_row(&mut self, row: Row, look: u64) {
@@ -335,7 +308,9 @@ impl Engine {
         let (message, trouble) = match row.content {
             Content::Message(message) => match self.refusal(&message) {
                 None => (Some(message), None),
-                Some(refusal) => (None, Some(Trouble::Refused(refusal, message))),
+                Some(refusal) => {
+                    (None, Some(Trouble::Refused(refusal, Arc::unwrap_or_clone(message))))
+                }
             },
             Content::Undecodable(error) => (None, Some(Trouble::Undecodable(error))),
             Content::Blocked => (None, Some(Trouble::Blocked)),

@@ -2,8 +2,10 @@
 //!
 //! Calls to the store run as tasks of their own, at most one of each kind (front look, back look,
 //! settlement, lease, sweep), so that rows are decoded beside the loop; publishes are futures of
-//! the loop. Nothing is locked, since nothing is shared.
+//! the loop, or handed over to a publisher that takes many at once. Nothing is locked, since nothing is shared.
 
+mod hand_over;
+mod join;
 mod judge;
 mod lease;
 mod look;
@@ -28,7 +30,7 @@ use crate::relay::lanes::Lanes;
 use crate::relay::report::{Report, Tally};
 use crate::relay::window::Window;
 use crate::relay::{Parts, Progress};
-use crate::store::{LeaseGrant, Settled};
+use crate::store::{LeaseGrant, Settled, Verdict};
 
 /// Waits after a failed call to the store.
 const STORE_WAITS: Backoff =
@@ -40,7 +42,7 @@ const RESULTS_AT_ONCE: usize = 256;
 /// Something that a task of the engine's came back with.
 enum Event {
     Looked(look::Done),
-    Settled(Vec<judge::Judged>, Result<Settled>),
+    Settled(Vec<Verdict>, Vec<judge::Told>, Result<Settled>),
     Leased(Duration, Result<LeaseGrant>),
     Swept(Result<u64>),
     Reset,
@@ -55,7 +57,7 @@ pub(super) struct Engine {
     begun: Vec<publish::Begun>,
     tasks: JoinSet<Event>,
     looks: look::Looks,
-    joins: HashMap<i64, look::Join>,
+    joins: HashMap<i64, join::Join>,
     settles: settle::Settles,
     leases: lease::Leases,
     publishing: publish::Publishing,
@@ -73,8 +75,10 @@ pub(super) async fn run(parts: Parts, stop: impl Future<Output = ()> + Send) -> 
     let mut engine = Engine::new(parts);
     let mut stop = pin!(stop.fuse());
     let mut publishes = FuturesUnordered::new();
+    let replies = engine.publishing.handed_over.replies();
     loop {
         let now = Instant::now();
+        engine.end_overdue(now);
         engine.begin_what_can_begin(now);
         if engine.has_stopped(now) {
             break;
@@ -85,6 +89,7 @@ pub(super) async fn run(parts: Parts, stop: impl Future<Output = ()> + Send) -> 
             biased;
             () = &mut stop, if engine.stop_by.is_none() => engine.stop(),
             Some(ended) = engine.tasks.join_next() => engine.on_task(ended),
+            () = replies.arrived() => engine.on_answers(),
             Some(ended) = publishes.next() => {
                 engine.on_published(ended);
                 for _ in 0..RESULTS_AT_ONCE {
@@ -187,7 +192,9 @@ impl Engine {
         let now = Instant::now();
         match ended {
             Ok(Event::Looked(done)) => self.on_looked(done, now),
-            Ok(Event::Settled(batch, result)) => self.on_settled(batch, result, now),
+            Ok(Event::Settled(verdicts, told, result)) => {
+                self.on_settled(verdicts, told, result, now);
+            }
             Ok(Event::Leased(asked_at, result)) => self.on_leased(asked_at, result, now),
             Ok(Event::Swept(result)) => self.on_swept(&result, now),
             Ok(Event::Reset) => self.publishing.resetting = false,
@@ -211,7 +218,7 @@ impl Engine {
         self.joins = HashMap::new();
         self.settles = settle::Settles::new(now);
         self.leases = lease::Leases::new(now + STORE_WAITS.first);
-        self.publishing = self.publishing.next_round();
+        self.publishing.begin_next_round();
     }
 
     fn stop(&mut self) {

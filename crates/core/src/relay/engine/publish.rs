@@ -7,9 +7,10 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
+use super::hand_over::{Handed, HandedOver};
 use super::{Engine, Event};
 use crate::message::Message;
-use crate::publisher::{PublishClass, PublishError, Publisher};
+use crate::publisher::{HandOver, PublishClass, PublishError, Publisher};
 use crate::relay::breaker::Allows;
 use crate::relay::report::Report;
 use crate::store::OutboxStore;
@@ -27,16 +28,20 @@ pub(super) struct Publishing {
     round: u64,
     /// How many publishes the target has confirmed.
     confirmed: u64,
+    pub(super) handed_over: HandedOver,
 }
 
 impl Publishing {
-    pub(super) fn next_round(&self) -> Self {
-        Self { round: self.round + 1, ..Self::default() }
+    pub(super) fn begin_next_round(&mut self) {
+        self.round += 1;
+        self.confirmed = 0;
+        self.resetting = false;
+        self.handed_over.forget();
     }
 }
 
-/// A publish that was decided on. The loop polls it: a future without a box of its own, since there
-/// is one for every message.
+/// A publish of a publisher that takes one at a time, or an errand of the store's. The loop polls it:
+/// a future without a box of its own, since there may be one for every message.
 pub(super) struct Begun {
     publisher: Arc<dyn Publisher>,
     store: Arc<dyn OutboxStore>,
@@ -70,14 +75,16 @@ impl Begun {
             Some(match tokio::time::timeout(timeout, publish).await {
                 Ok(Ok(result)) => result,
                 Ok(Err(_)) => Err(PublishError::failed("the publisher panicked")),
-                Err(_) => Err(PublishError::new(
-                    PublishClass::TimedOut,
-                    format!("no answer within {timeout:?}; whether it arrived is unknown"),
-                )),
+                Err(_) => Err(timed_out(timeout)),
             })
         };
         Ended { seq, round: self.round, confirmed_before: self.confirmed_before, result }
     }
+}
+
+fn timed_out(timeout: Duration) -> PublishError {
+    let detail = format!("no answer within {timeout:?}; whether it arrived is unknown");
+    PublishError::new(PublishClass::TimedOut, detail)
 }
 
 /// A publish that has ended.
@@ -99,22 +106,64 @@ impl Engine {
         let Some(in_flight_max) = self.in_flight_max(now) else {
             return;
         };
+        if self.window.in_flight() >= in_flight_max || !self.window.has_next() {
+            return;
+        }
+        // A process that was stopped for a while wakes up here, or later: publishes ask once more
+        // where they really begin.
+        let left = self.leases.valid_until.saturating_sub(self.parts.clock.since_boot());
+        if left.is_zero() {
+            self.lapsed();
+            return;
+        }
+        let deadline = now + self.parts.settings.publish_timeout.min(left);
+        let mut messages = Vec::new();
         while self.window.in_flight() < in_flight_max {
-            // Before each publish: a process that was stopped for a while wakes up right here.
-            let left = self.leases.valid_until.saturating_sub(self.parts.clock.since_boot());
-            if left.is_zero() {
-                self.lapsed();
-                return;
-            }
             let Some((seq, message)) = self.window.next() else {
-                return;
+                break;
             };
-            self.begin_publish(seq, message);
+            let confirmed = self.publishing.confirmed;
+            let ticket = self.publishing.handed_over.begin(seq, confirmed, deadline);
+            self.parts.progress.begun(1);
+            if message.is_reserved() {
+                self.begin_publish(ticket, message);
+            } else {
+                messages.push((ticket, message));
+            }
+        }
+        self.hand_over(messages);
+    }
+
+    fn hand_over(&mut self, messages: Vec<(u64, Arc<Message>)>) {
+        if messages.is_empty() {
+            return;
+        }
+        let tickets: Vec<u64> = messages.iter().map(|(ticket, _)| *ticket).collect();
+        let answers = self.publishing.handed_over.batch(&self.parts.clock, self.leases.valid_until);
+        let batch = HandOver { messages, answers };
+        let publisher = &self.parts.publisher;
+        match std::panic::catch_unwind(AssertUnwindSafe(|| publisher.hand_over(batch))) {
+            Ok(Ok(())) => {}
+            Ok(Err(HandOver { messages, .. })) => {
+                for (ticket, message) in messages {
+                    self.begin_publish(ticket, message);
+                }
+            }
+            Err(_) => {
+                for ticket in tickets {
+                    let panicked = PublishError::failed("the publisher panicked");
+                    self.on_answered(ticket, Some(Err(panicked)));
+                }
+            }
         }
     }
 
-    fn begin_publish(&mut self, seq: i64, message: Arc<Message>) {
-        self.parts.progress.begun(1);
+    /// Publishes one message that the publisher does not take with others, or runs an errand.
+    fn begin_publish(&mut self, ticket: u64, message: Arc<Message>) {
+        let Some(Handed { seq, confirmed_before, .. }) = self.publishing.handed_over.end(ticket)
+        else {
+            return;
+        };
         self.begun.push(Begun {
             publisher: Arc::clone(&self.parts.publisher),
             store: Arc::clone(&self.parts.store),
@@ -124,16 +173,50 @@ impl Engine {
             valid_until: self.leases.valid_until,
             clock: self.parts.clock.clone(),
             round: self.publishing.round,
-            confirmed_before: self.publishing.confirmed,
+            confirmed_before,
         });
     }
 
-    /// When a wait for the target ends, where there is something to publish.
+    /// Takes the answers that came for what was handed over.
+    pub(super) fn on_answers(&mut self) {
+        let mut answers = self.publishing.handed_over.answers();
+        for (ticket, result) in answers.drain(..) {
+            self.on_answered(ticket, result);
+        }
+        self.publishing.handed_over.done(answers);
+    }
+
+    fn on_answered(&mut self, ticket: u64, result: Option<Result<(), PublishError>>) {
+        if let Some(Handed { seq, confirmed_before, .. }) = self.publishing.handed_over.end(ticket)
+        {
+            let round = self.publishing.round;
+            self.on_published(Ended { seq, round, confirmed_before, result });
+        }
+    }
+
+    /// Ends what was handed over and has had no answer in time.
+    pub(super) fn end_overdue(&mut self, now: Instant) {
+        if self.publishing.handed_over.deadline().is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        // An answer that came in time counts, also where this loop was slow to look at it.
+        self.on_answers();
+        while let Some(Handed { seq, confirmed_before, .. }) =
+            self.publishing.handed_over.overdue(now)
+        {
+            let result = Some(Err(timed_out(self.parts.settings.publish_timeout)));
+            let round = self.publishing.round;
+            self.on_published(Ended { seq, round, confirmed_before, result });
+        }
+    }
+
+    /// When a wait for the target ends, or one for an answer.
     pub(super) fn publishing_deadline(&self, now: Instant) -> Option<Instant> {
-        match self.breaker.allows(now) {
+        let breaker = match self.breaker.allows(now) {
             Allows::NoneBefore(until) => Some(until),
             Allows::All | Allows::One => None,
-        }
+        };
+        breaker.into_iter().chain(self.publishing.handed_over.deadline()).min()
     }
 
     pub(super) fn on_published(&mut self, ended: Ended) {
@@ -141,60 +224,63 @@ impl Engine {
         if round != self.publishing.round {
             return;
         }
+        match result {
+            Some(Ok(())) => self.on_confirmed(seq),
+            Some(Err(error)) => self.on_failed(seq, error, confirmed_before),
+            None => self.put_back(seq, false, false),
+        }
+    }
+
+    fn on_failed(&mut self, seq: i64, error: PublishError, confirmed_before: u64) {
         let Some(entry) = self.window.get(seq) else {
             return;
         };
         let alone = self.window.in_flight() == 1;
         let worn_out = alone && entry.alone_losses + 1 >= ALONE_LOSSES_MAX;
-        let Some(result) = result else {
-            self.put_back(seq, false, false);
-            return;
-        };
-        match result {
-            Ok(()) => self.on_confirmed(seq),
-            Err(error) => match error.class() {
-                PublishClass::Permanent => self.quarantine(seq, &error),
-                PublishClass::Failed => self.own_failure(seq, error),
-                PublishClass::Unreachable => {
+        match error.class() {
+            PublishClass::Permanent => self.quarantine(seq, &error),
+            PublishClass::Failed => self.own_failure(seq, error),
+            PublishClass::Unreachable => {
+                self.target_down(None, error);
+                self.put_back(seq, false, false);
+            }
+            PublishClass::Throttled { wait } => {
+                self.target_down(Some(wait), error);
+                self.put_back(seq, false, false);
+            }
+            PublishClass::Lost => {
+                self.parts.progress.unknown(1);
+                if worn_out {
+                    self.own_failure(seq, error);
+                } else {
                     self.target_down(None, error);
-                    self.put_back(seq, false, false);
+                    self.put_back(seq, true, alone);
                 }
-                PublishClass::Throttled { wait } => {
-                    self.target_down(Some(wait), error);
-                    self.put_back(seq, false, false);
+            }
+            PublishClass::TimedOut => {
+                self.parts.progress.unknown(1);
+                // What the client still has buffered must not leave later.
+                self.begin_reset();
+                let others_went = self.publishing.confirmed > confirmed_before;
+                if others_went || worn_out {
+                    self.own_failure(seq, error);
+                } else {
+                    self.target_down(None, error);
+                    self.put_back(seq, true, alone);
                 }
-                PublishClass::Lost => {
-                    self.parts.progress.unknown(1);
-                    if worn_out {
-                        self.own_failure(seq, error);
-                    } else {
-                        self.target_down(None, error);
-                        self.put_back(seq, true, alone);
-                    }
-                }
-                PublishClass::TimedOut => {
-                    self.parts.progress.unknown(1);
-                    // What the client still has buffered must not leave later.
-                    self.begin_reset();
-                    let others_went = self.publishing.confirmed > confirmed_before;
-                    if others_went || worn_out {
-                        self.own_failure(seq, error);
-                    } else {
-                        self.target_down(None, error);
-                        self.put_back(seq, true, alone);
-                    }
-                }
-            },
+            }
         }
     }
 
     fn on_confirmed(&mut self, seq: i64) {
+        if !self.judge_published(seq) {
+            return;
+        }
         self.publishing.confirmed += 1;
         self.parts.progress.confirmed(1);
         if self.breaker.confirmed() {
             self.report(&Report::TargetUp { target: self.parts.publisher.address().to_owned() });
         }
-        self.judge_published(seq);
     }
 
     pub(super) fn target_down(&mut self, asked: Option<Duration>, error: PublishError) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::judge::Judged;
+use super::judge::{Judged, Told, releases};
 use super::{Engine, Event, STORE_WAITS};
 use crate::error::{Result, Retry};
 use crate::relay::report::Report;
@@ -52,13 +52,14 @@ impl Engine {
             return;
         }
         let count = rows_max.min(self.verdicts.len());
-        let releasing = self.verdicts.iter().take(count).any(Judged::releases);
+        let releasing = self.verdicts.iter().take(count).any(|one| releases(&one.verdict));
         if releasing && self.leases.running {
             // A renewal that is under way carries the floors as they were before.
             self.settles.first_judged = Some(now);
             return;
         }
-        let batch: Vec<Judged> = self.verdicts.drain(..count).collect();
+        let (verdicts, told): (Vec<Verdict>, Vec<Told>) =
+            self.verdicts.drain(..count).map(|one| (one.verdict, one.report)).unzip();
         self.settles.running = true;
         self.settles.releasing = releasing;
         self.settles.first_judged = (!self.verdicts.is_empty()).then_some(now);
@@ -66,14 +67,20 @@ impl Engine {
         let relay = self.parts.id.clone();
         self.parts.progress.settlements(1);
         self.tasks.spawn(async move {
-            let verdicts: Vec<Verdict> =
-                batch.iter().map(|judged| judged.verdict.clone()).collect();
             let result = store.settle(&relay, &verdicts).await;
-            Event::Settled(batch, result)
+            Event::Settled(verdicts, told, result)
         });
     }
 
-    pub(super) fn on_settled(&mut self, batch: Vec<Judged>, result: Result<Settled>, now: Instant) {
+    pub(super) fn on_settled(
+        &mut self,
+        verdicts: Vec<Verdict>,
+        told: Vec<Told>,
+        result: Result<Settled>,
+        now: Instant,
+    ) {
+        let batch = verdicts.into_iter().zip(told);
+        let batch = batch.map(|(verdict, report)| Judged { verdict, report });
         self.settles.running = false;
         self.settles.releasing = false;
         match result {
@@ -88,7 +95,9 @@ impl Engine {
                 }
                 // It may have been written all the same: what it lets go then stands below the floors
                 // that the next renewal would send, and the next owner would read from.
-                for Judged { verdict, .. } in batch.iter().filter(|judged| judged.releases()) {
+                let batch: Vec<Judged> = batch.collect();
+                let verdicts = batch.iter().map(|judged| &judged.verdict);
+                for verdict in verdicts.filter(|verdict| releases(verdict)) {
                     self.lanes.let_go_above(verdict.lane, verdict.seq, self.looks.begun);
                 }
                 // In the same order, before what was judged since.
@@ -106,7 +115,7 @@ impl Engine {
         }
     }
 
-    fn record(&mut self, batch: Vec<Judged>, settled: &Settled, now: Instant) {
+    fn record(&mut self, batch: impl Iterator<Item = Judged>, settled: &Settled, now: Instant) {
         let begun = self.looks.begun;
         for Judged { verdict, report } in batch {
             let fenced = !settled.fenced.is_empty() && settled.fenced.contains(&verdict.seq);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::lane::Lane;
 use crate::relay::lanes::{Lanes, Looked};
-use crate::store::{Content, Horizon, LaneLease, Row, Sight};
+use crate::store::{Horizon, LaneLease};
 
 const LANE: Lane = Lane(3);
 
@@ -14,18 +14,6 @@ fn owned() -> Lanes {
     let (gained, lost) = lanes.granted(&[LaneLease { lane: LANE, epoch: 1, floor: 0 }]);
     assert_eq!((gained, lost), (vec![LANE], vec![]));
     lanes
-}
-
-fn row(seq: i64) -> Row {
-    Row {
-        seq,
-        lane: LANE,
-        key: None,
-        attempts: 0,
-        blocker: false,
-        waiting: false,
-        content: Content::Blocked,
-    }
 }
 
 struct See {
@@ -38,18 +26,15 @@ struct See {
 }
 
 fn look(lanes: &mut Lanes, see: See, lowest: Option<i64>) -> (i64, i64) {
-    let sight = Sight {
-        rows: see.seqs.into_iter().map(row).collect(),
-        truncated: see.truncated,
-        horizon: Some(see.horizon),
-        next_due_in: None,
-    };
+    let places: Vec<(Lane, i64)> = see.seqs.into_iter().map(|seq| (LANE, seq)).collect();
     let lowest: BTreeMap<Lane, i64> = lowest.map(|seq| (LANE, seq)).into_iter().collect();
     lanes.looked(
         &Looked {
             number: see.number,
             from: &[(LANE, see.from)],
-            sight: &sight,
+            places: &places,
+            truncated: see.truncated,
+            horizon: Some(see.horizon),
             at: Duration::from_millis(see.at_ms),
         },
         &lowest,

@@ -1,6 +1,7 @@
 //! The window keeps the rule of order under any sequence of events.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 
@@ -20,11 +21,11 @@ fn offer_of_look(seq: i64, key: Option<&str>, look: u64) -> Offer {
         seq,
         lane: Lane(0),
         epoch: 1,
-        key: key.map(str::to_owned),
+        key: key.map(Arc::from),
         attempts: 0,
         blocker: false,
         waiting: false,
-        message: Some(message),
+        message: Some(Arc::new(message)),
     }
 }
 

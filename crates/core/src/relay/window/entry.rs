@@ -29,6 +29,26 @@ pub(in crate::relay) struct Entry {
     pub(in crate::relay) alone_losses: u32,
 }
 
+impl Entry {
+    /// Its verdict is on the way: the message is not needed any more. Answers what it weighed.
+    pub(super) fn judge(&mut self) -> usize {
+        self.state = State::Judged;
+        self.message = None;
+        self.unknown = 0;
+        std::mem::take(&mut self.size)
+    }
+}
+
+/// What the verdict on a confirmed message needs.
+#[derive(Debug)]
+pub(in crate::relay) struct Confirmed {
+    pub(in crate::relay) lane: Lane,
+    pub(in crate::relay) epoch: i64,
+    pub(in crate::relay) key: Option<Arc<str>>,
+    /// It was what its key's held rows wait for.
+    pub(in crate::relay) releases: bool,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Queued,
@@ -48,12 +68,12 @@ pub(in crate::relay) struct Offer {
     pub(in crate::relay) seq: i64,
     pub(in crate::relay) lane: Lane,
     pub(in crate::relay) epoch: i64,
-    pub(in crate::relay) key: Option<String>,
+    pub(in crate::relay) key: Option<Arc<str>>,
     pub(in crate::relay) attempts: u32,
     pub(in crate::relay) blocker: bool,
     pub(in crate::relay) waiting: bool,
     /// `None` for a row that is judged at once (undecodable, blocked).
-    pub(in crate::relay) message: Option<Message>,
+    pub(in crate::relay) message: Option<Arc<Message>>,
 }
 
 /// What became of an offer.
@@ -77,4 +97,11 @@ pub(super) struct Key {
     pub(super) holding: u32,
     /// Looks up to this number may show a later row as free and not an earlier one.
     pub(super) refuses_up_to: u64,
+}
+
+impl Key {
+    /// Whether nothing of it has to be remembered.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.active && self.queue.is_empty() && self.holding == 0 && self.refuses_up_to == 0
+    }
 }

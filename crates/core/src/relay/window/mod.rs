@@ -5,6 +5,7 @@
 //! has failed and its verdict is not in the store yet.
 
 mod entry;
+mod survey;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use rustc_hash::FxHashMap;
 use crate::lane::Lane;
 use crate::message::Message;
 
-pub(super) use entry::{Entry, Offer, Offered};
+pub(super) use entry::{Confirmed, Entry, Offer, Offered};
 use entry::{Key, State};
 
 #[derive(Debug, Default)]
@@ -62,38 +63,13 @@ impl Window {
         self.entries.get(&seq)
     }
 
-    /// Seqs that a look need not give: all of them, or only those that came by their time.
-    pub(super) fn known(&self, all: bool) -> Vec<i64> {
-        self.entries.iter().filter(|(_, entry)| all || entry.waiting).map(|(seq, _)| *seq).collect()
-    }
-
-    /// Per lane, the lowest seq of a ready row that is remembered and not settled.
-    pub(super) fn lowest(&self) -> BTreeMap<Lane, i64> {
-        let mut lowest = BTreeMap::new();
-        for (seq, entry) in &self.entries {
-            if !entry.waiting && !matches!(entry.state, State::Settled(_)) {
-                let low = lowest.entry(entry.lane).or_insert(*seq);
-                *low = (*low).min(*seq);
-            }
-        }
-        lowest
-    }
-
-    /// Whether something of the lane is in flight, on the way to the store, or of unknown outcome.
-    pub(super) fn busy(&self, lane: Lane) -> bool {
-        self.entries.values().any(|entry| {
-            entry.lane == lane
-                && (matches!(entry.state, State::InFlight | State::Judged) || entry.unknown > 0)
-        })
-    }
-
     /// Remembers a row that a look gave.
     pub(super) fn offer(&mut self, offer: Offer) -> Offered {
         if self.entries.contains_key(&offer.seq) {
             return Offered::Known;
         }
         self.turns += 1;
-        let key: Option<Arc<str>> = offer.key.map(Arc::from);
+        let key = offer.key;
         let judged = offer.message.is_none();
         if let Some(key) = &key {
             let state = self.keys.entry(Arc::clone(key)).or_default();
@@ -116,7 +92,7 @@ impl Window {
         } else if !judged {
             self.ready.push_back((offer.seq, self.turns));
         }
-        let size = offer.message.as_ref().map_or(0, Message::size_bytes);
+        let size = offer.message.as_ref().map_or(0, |message| message.size_bytes());
         self.bytes += size;
         if !judged {
             *self.queued.entry(offer.lane).or_default() += 1;
@@ -130,7 +106,7 @@ impl Window {
                 attempts: offer.attempts,
                 blocker: offer.blocker,
                 waiting: offer.waiting,
-                message: offer.message.map(Arc::new),
+                message: offer.message,
                 size,
                 state: if judged { State::Judged } else { State::Queued },
                 turn: self.turns,
@@ -140,6 +116,11 @@ impl Window {
             },
         );
         Offered::Taken
+    }
+
+    /// Whether something is in line to be published.
+    pub(super) fn has_next(&self) -> bool {
+        !self.ready.is_empty() || !self.suspects.is_empty()
     }
 
     /// The next message to publish, in flight from now on.
@@ -184,13 +165,23 @@ impl Window {
 
     /// The message was confirmed: its key's next one may go, its verdict is on the way. What a
     /// blocker held comes back only when that is settled; no later row may go before it does.
-    pub(super) fn confirmed(&mut self, seq: i64) {
-        let blocker = self.entries.get(&seq).is_some_and(|entry| entry.blocker);
-        let Some(key) = self.judge(seq) else { return };
-        self.advance_key(&key);
-        if blocker {
-            self.hold_key(seq, &key, i64::MAX);
+    /// Answers what its verdict needs.
+    pub(super) fn confirmed(&mut self, seq: i64) -> Option<Confirmed> {
+        let entry = self.entries.get_mut(&seq)?;
+        let Entry { lane, epoch, blocker, .. } = *entry;
+        let key = entry.key.clone();
+        if entry.state == State::InFlight {
+            self.in_flight -= 1;
+            self.bytes -= entry.judge();
+            self.alone = self.alone.filter(|alone| *alone != seq);
+            if let Some(key) = &key {
+                self.advance_key(key);
+                if blocker {
+                    self.hold_key(seq, key, i64::MAX);
+                }
+            }
         }
+        Some(Confirmed { lane, epoch, key, releases: blocker })
     }
 
     /// The message failed and its verdict is on the way: its key's other rows are forgotten, and
@@ -346,13 +337,11 @@ impl Window {
         if entry.state != State::InFlight {
             return None;
         }
-        entry.state = State::Judged;
-        entry.message = None;
-        entry.unknown = 0;
         self.in_flight -= 1;
+        self.bytes -= entry.judge();
+        let key = entry.key.clone();
         self.alone = self.alone.filter(|alone| *alone != seq);
-        self.bytes -= std::mem::take(&mut entry.size);
-        entry.key.clone()
+        key
     }
 
     fn advance_key(&mut self, key: &Arc<str>) {
@@ -367,16 +356,13 @@ impl Window {
                 return;
             }
         }
-        self.forget_idle_key(key);
+        if state.is_idle() {
+            self.keys.remove(key);
+        }
     }
 
     fn forget_idle_key(&mut self, key: &Arc<str>) {
-        if self.keys.get(key).is_some_and(|state| {
-            !state.active
-                && state.queue.is_empty()
-                && state.holding == 0
-                && state.refuses_up_to == 0
-        }) {
+        if self.keys.get(key).is_some_and(Key::is_idle) {
             self.keys.remove(key);
         }
     }

@@ -22,6 +22,49 @@ macro_rules! header_nulls {
     };
 }
 
+/// Ready rows of each lane, in lateral order: columns and source of both looks for ready rows.
+macro_rules! ready_rows {
+    ($weight:expr) => {
+        concat!(
+            "FROM unnest($1::smallint[], $2::bigint[]) AS l (lane, after) \
+             CROSS JOIN LATERAL ( \
+                SELECT o.seq, o.lane, o.attempts, false AS blocker, o.key, o.id, o.source, o.topic, \
+                       o.headers, o.body, o.due_at, ",
+            $weight,
+            is_blocked!("o.seq"),
+            " AS blocked \
+                  FROM sendoff.outbox o \
+                 WHERE o.lane = l.lane AND o.seq > l.after AND ",
+            is_ready!("o"),
+            " AND o.seq NOT IN (SELECT k FROM unnest($3::bigint[]) AS k) \
+                 ORDER BY o.seq LIMIT $5::bigint) AS p \
+             LIMIT $4::bigint"
+        )
+    };
+}
+
+macro_rules! snapshot_header {
+    () => {
+        concat!(
+            "SELECT (-1)::smallint, pg_snapshot_xmin(s)::text::bigint, \
+             pg_snapshot_xmax(s)::text::bigint, ",
+            header_nulls!(),
+            " FROM pg_current_snapshot() AS s UNION ALL SELECT ",
+            row_columns!()
+        )
+    };
+}
+
+/// Ready rows where none has more than an even share of the bytes, which nearly always holds and
+/// costs no sum over the rows. The parameters of [`LOOK_READY`], but $6 is the share. A row that
+/// has more comes without its body, as left out; then [`LOOK_READY`] has to tell what fits.
+pub(in crate::postgres) const LOOK_READY_SMALL: &str = concat!(
+    snapshot_header!(),
+    " FROM (SELECT p.*, p.small OR p.blocked AS fits ",
+    ready_rows!("octet_length(o.body) + pg_column_size(o.headers) <= $6::bigint AS small, "),
+    ") AS r",
+);
+
 /// Ready rows. $1 lanes, $2 their afters, $3 known seqs, $4 rows, $5 rows of a lane (one more of
 /// each is read than is given), $6 bytes.
 ///
@@ -29,11 +72,7 @@ macro_rules! header_nulls {
 /// up in that order, which costs no detoasting; a body is read only where the row fits. The row at
 /// which the bytes end comes without its body, to say that there is more.
 pub(in crate::postgres) const LOOK_READY: &str = concat!(
-    "SELECT (-1)::smallint, pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(s)::text::bigint, ",
-    header_nulls!(),
-    " FROM pg_current_snapshot() AS s \
-     UNION ALL SELECT ",
-    row_columns!(),
+    snapshot_header!(),
     " FROM ( \
         SELECT c.*, \
                sum(c.weight) OVER w <= $6 OR sum(c.weight) OVER w = c.weight AS fits, \
@@ -41,19 +80,9 @@ pub(in crate::postgres) const LOOK_READY: &str = concat!(
                OR count(*) FILTER (WHERE c.weight > 0) OVER w <= 2 AS near \
           FROM ( \
             SELECT p.*, CASE WHEN p.blocked THEN 0 \
-                        ELSE octet_length(p.body) + pg_column_size(p.headers) END AS weight \
-              FROM unnest($1::smallint[], $2::bigint[]) AS l (lane, after) \
-             CROSS JOIN LATERAL ( \
-                SELECT o.seq, o.lane, o.attempts, false AS blocker, o.key, o.id, o.source, o.topic, \
-                       o.headers, o.body, o.due_at, ",
-    is_blocked!("o.seq"),
-    " AS blocked \
-                  FROM sendoff.outbox o \
-                 WHERE o.lane = l.lane AND o.seq > l.after AND ",
-    is_ready!("o"),
-    " AND o.seq NOT IN (SELECT k FROM unnest($3::bigint[]) AS k) \
-                 ORDER BY o.seq LIMIT $5::bigint) AS p \
-             LIMIT $4::bigint) AS c \
+                        ELSE octet_length(p.body) + pg_column_size(p.headers) END AS weight ",
+    ready_rows!(""),
+    ") AS c \
         WINDOW w AS (ROWS UNBOUNDED PRECEDING)) AS r \
      WHERE r.near",
 );

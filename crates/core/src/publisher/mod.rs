@@ -1,7 +1,11 @@
 //! The port of a broker: where messages go.
 
+mod hand_over;
+
 use std::fmt;
 use std::time::Duration;
+
+pub use hand_over::{Answers, HandOver};
 
 use async_trait::async_trait;
 
@@ -12,7 +16,8 @@ use crate::store::clean_error;
 ///
 /// The relay calls [`Publisher::publish`] for up to [`PublisherLimits::in_flight_max`] messages at
 /// once, and never for two messages of one key at a time. A publisher does not retry: the relay
-/// owns retry. A publisher that gains by batching collects the calls that are waiting.
+/// owns retry. A publisher that gains by batching collects the calls that are waiting, or takes
+/// many messages with [`Publisher::hand_over`].
 ///
 /// A panic does not end the relay: in [`Publisher::check`] or [`Publisher::publish`] it is a failed
 /// attempt of that message, in [`Publisher::limits`] the target is down until they can be had.
@@ -62,6 +67,18 @@ pub trait Publisher: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// A [`PublishError`] whose class says what the relay does about it.
     async fn publish(&self, message: &Message) -> Result<(), PublishError>;
+
+    /// Takes many messages at once, each to be published as by [`Publisher::publish`]; what becomes of
+    /// each is told to [`HandOver::answers`]. For targets that take so many that a future for each
+    /// is what costs most. Never blocks. The relay bounds how long it waits for an answer, and
+    /// [`Publisher::reset`] follows where one is missing.
+    ///
+    /// # Errors
+    /// The messages, all of them and untouched, where the publisher does not take them now (as none
+    /// does that has not implemented this): the relay then publishes them one by one.
+    fn hand_over(&self, batch: HandOver) -> Result<(), HandOver> {
+        Err(batch)
+    }
 
     /// Discards the connection with everything that it has buffered, after a publish that timed
     /// out: what is still in a buffer must not leave later. The next publish connects anew.
