@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_conformance::barrier::{OpenTransaction, Store, Subject};
+use sendoff_conformance::barrier::{End, OpenTransaction, Store, Subject};
 use sendoff_core::barrier::{
     AckBatch, AckedBatch, Answer, BarrierId, BarrierTransaction, Barriers, Change, Changed,
     Continuation, Created, Failed, Outcomes, Page, Plan, Status,
@@ -90,13 +90,14 @@ impl OpenTransaction for Open {
         self.0.rollback_to(name)
     }
 
-    async fn commit(self: Box<Self>) -> Result<()> {
-        self.0.commit().await
-    }
-
-    async fn rollback(self: Box<Self>) -> Result<()> {
-        self.0.rollback();
-        Ok(())
+    async fn end(self: Box<Self>, end: End) -> Result<()> {
+        match end {
+            End::Commit => self.0.commit().await,
+            End::Rollback => {
+                self.0.rollback();
+                Ok(())
+            }
+        }
     }
 }
 

@@ -30,4 +30,4 @@ mod subject;
 pub mod transaction;
 
 pub use list::{CASES, check_the_list};
-pub use subject::{OpenTransaction, Store, Subject};
+pub use subject::{End, OpenTransaction, Store, Subject};

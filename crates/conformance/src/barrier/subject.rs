@@ -71,11 +71,27 @@ pub trait OpenTransaction: Send {
     /// Undoes what was done since the savepoint.
     async fn rollback_to(&mut self, name: &str) -> Result<()>;
 
-    /// Commits.
-    async fn commit(self: Box<Self>) -> Result<()>;
+    /// Commits or rolls back.
+    async fn end(self: Box<Self>, end: End) -> Result<()>;
+}
 
-    /// Rolls back.
-    async fn rollback(self: Box<Self>) -> Result<()>;
+/// How a transaction ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// What it did is there.
+    Commit,
+    /// It never was.
+    Rollback,
+}
+
+impl dyn OpenTransaction {
+    pub(super) async fn commit(self: Box<Self>) -> Result<()> {
+        self.end(End::Commit).await
+    }
+
+    pub(super) async fn rollback(self: Box<Self>) -> Result<()> {
+        self.end(End::Rollback).await
+    }
 }
 
 impl fmt::Debug for dyn OpenTransaction {

@@ -166,7 +166,7 @@ impl Plan {
     /// Tells member lists apart, whatever their order. A store keeps it, to answer `differs`.
     #[must_use]
     pub fn digest(&self) -> String {
-        digest(self.members.iter().map(|member| &member.name))
+        digest(self.members.iter().map(|m| &m.name))
     }
 
     /// Whether other members under an id that is there already are refused.
@@ -311,7 +311,6 @@ impl Plan {
             .check_against(&groups, self.sealed)
             .map_err(|error| invalid(error.to_string()))?;
         if let Some(topic) = &self.continue_with {
-            // The one place that knows what a topic may be.
             Message::builder("barrier", topic.as_str())
                 .build()
                 .map_err(|error| invalid(format!("continue_with: {error}")))?;

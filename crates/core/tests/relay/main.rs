@@ -7,6 +7,7 @@
     reason = "a test's scene panics where the test is broken"
 )]
 
+mod barriers;
 mod failures;
 mod order;
 mod ownership;

@@ -118,13 +118,17 @@ pub(super) async fn send_errand<M: Members>(
 pub async fn mend<M: Members>(m: &mut M, id: &BarrierId) -> Result<bool, M::Error> {
     let now = m.now().await?;
     let Some(mut header) = m.header(id).await? else { return Ok(false) };
-    if header.state != BarrierState::Open || !header.sealed || m.any_pending(header.no).await? {
+    // Of one whose week is over the members may be swept already.
+    if now >= header.expires_at
+        || header.state != BarrierState::Open
+        || !header.sealed
+        || m.any_pending(header.no).await?
+    {
         return Ok(false);
     }
-    let mut tallies = m.tallies(header.no).await?;
-    for group in tallies.groups.values_mut() {
-        group.pending = 0;
-    }
+    // Members that are gone are missing: the counts say so from here on.
+    m.give_up(header.no).await?;
+    let tallies = m.tallies(header.no).await?;
     tracing::error!(
         barrier = %header.id,
         "an open barrier had nothing pending; it is completed now. Its rows were changed by something \

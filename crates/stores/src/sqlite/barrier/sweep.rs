@@ -61,7 +61,7 @@ fn look_after(session: &Session<'_>, cursor: &AtomicI64) -> Result<(), Failure> 
     let (mut stuck, mut last, mut count) = (Vec::new(), 0, 0);
     session.read(|tx| {
         let mut open = tx.prepare_cached(on::STUCK)?;
-        let mut open = open.query((after, OPEN_LOOKED_AT))?;
+        let mut open = open.query((after, OPEN_LOOKED_AT, Session::now(tx)?))?;
         while let Some(row) = open.next()? {
             last = row.get(0)?;
             count += 1;

@@ -93,16 +93,16 @@ pub(in crate::sqlite) const FIND: &str =
     FROM json_each(?2) j CROSS JOIN sendoff_barrier_member m
     WHERE m.barrier = ?1 AND m.name = unhex(j.value)";
 
-/// Each element is an array of name, ok and outcome. Materialized, so that it is a look-up for each
-/// name, and not a walk over the list for each member.
+/// Each element is an array of name, ok and outcome. The barrier comes from the list too, so that
+/// SQLite cannot but look each name up: with a constant it walks over all members instead.
 pub(in crate::sqlite) const RESOLVE: &str = concat!(
     "WITH j AS MATERIALIZED (
-        SELECT unhex(value ->> 0) AS name, value ->> 1 AS ok, value ->> 2 AS outcome
+        SELECT ?1 AS barrier, unhex(value ->> 0) AS name, value ->> 1 AS ok, value ->> 2 AS outcome
           FROM json_each(?2))
      UPDATE sendoff_barrier_member AS m
         SET resolved_at = ?3, channel = ?4, ok = j.ok, outcome = j.outcome
        FROM j
-      WHERE m.barrier = ?1 AND m.name = j.name AND ",
+      WHERE m.barrier = j.barrier AND m.name = j.name AND ",
     is_pending!(),
     " RETURNING name, grp, ok"
 );
@@ -212,12 +212,71 @@ pub(in crate::sqlite) const SWEEP_GROUPS: &str =
     "DELETE FROM sendoff_barrier_group WHERE barrier = ?1";
 pub(in crate::sqlite) const SWEEP_HEADER: &str = "DELETE FROM sendoff_barrier WHERE no = ?1";
 
-/// Open and sealed barriers behind `?1` that have nothing pending, and the last one looked at.
+/// Open and sealed barriers behind `?1`, whose week is not over at `?3`, and whether they have nothing
+/// pending.
 pub(in crate::sqlite) const STUCK: &str = concat!(
     "SELECT no, tenant, id, NOT EXISTS (SELECT 1
             FROM sendoff_barrier_member m INDEXED BY sendoff_barrier_member_pending
            WHERE m.barrier = b.no AND ",
     is_pending!(),
     ") FROM sendoff_barrier b INDEXED BY sendoff_barrier_open
-      WHERE state = 'open' AND sealed AND NOT gone AND no > ?1 ORDER BY no LIMIT ?2"
+      WHERE state = 'open' AND sealed AND NOT gone AND no > ?1 AND expires_at > ?3
+      ORDER BY no LIMIT ?2"
 );
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use crate::sqlite::sql;
+
+    /// The plan of a statement, a line for each step.
+    fn plan(connection: &Connection, statement: &str) -> Vec<String> {
+        let mut explained = connection.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
+        for parameter in 1..=explained.parameter_count() {
+            explained.raw_bind_parameter(parameter, "[]").unwrap();
+        }
+        let mut rows = explained.raw_query();
+        let mut steps = Vec::new();
+        while let Some(row) = rows.next().unwrap() {
+            steps.push(row.get(3).unwrap());
+        }
+        steps
+    }
+
+    #[test]
+    fn no_statement_of_an_acknowledgement_walks_over_members() {
+        let connection = Connection::open_in_memory().unwrap();
+        for migration in sql::MIGRATIONS {
+            connection.execute_batch(migration).unwrap();
+        }
+        let statements = [
+            super::HEADER,
+            super::TALLIES,
+            super::FIND,
+            super::RESOLVE,
+            super::RESOLVE_ONE,
+            super::REOPEN,
+            super::STANDS,
+        ];
+        for statement in statements {
+            for step in plan(&connection, statement) {
+                let whole_key = ["name=?", "grp", "(tenant=? AND id=?)", "id=? AND", "rowid=?"];
+                let walks = (step.starts_with("SCAN") || step.starts_with("SEARCH"))
+                    && (step.contains("sendoff_barrier_member") || step.contains(" m USING"))
+                    && !whole_key.iter().any(|key| step.contains(key));
+                assert!(!walks, "{step} in {statement}");
+                assert!(!step.starts_with("SCAN sendoff"), "{step} in {statement}");
+            }
+        }
+        // One look into an index for whether anything is pending, and for each page.
+        for statement in [super::ANY_PENDING, super::NAMES_PENDING, super::PAGE_PENDING] {
+            let steps = plan(&connection, statement);
+            assert!(
+                steps.iter().any(|step| step.contains("sendoff_barrier_member_pending (barrier=?")),
+                "{steps:?}"
+            );
+            assert!(!steps.iter().any(|step| step.contains("TEMP B-TREE")), "{steps:?}");
+        }
+    }
+}
