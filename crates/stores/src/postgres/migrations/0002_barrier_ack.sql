@@ -14,8 +14,10 @@ CREATE OR REPLACE FUNCTION sendoff.barrier_resolve(
     p_all_or_nothing boolean, p_epoch integer
 ) RETURNS text
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    -- No more of these than are needed: each costs a few microseconds of every call.
-    SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off
+    -- No more of these than are needed: each costs a few microseconds of every call. A member's row may
+    -- be locked by whoever handed the watch to it, for as long as that transaction is open.
+    SET search_path = pg_catalog, pg_temp SET lock_timeout = '2s'
+    SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
 DECLARE
     l_no            bigint;
