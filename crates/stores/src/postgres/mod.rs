@@ -7,8 +7,9 @@
 //! [`INSERT_SQL`] and the SQL function `sendoff.send`.
 //!
 //! Rights: a sender needs USAGE on the schema `sendoff` and INSERT on `sendoff.outbox`, nothing
-//! else. A relay needs SELECT, INSERT, UPDATE and DELETE on the schema's tables and SELECT on its
-//! sequence; a migration needs to own them.
+//! else. Whoever works with barriers needs EXECUTE on the schema's functions, and no table. A relay
+//! needs SELECT, INSERT, UPDATE and DELETE on the schema's tables, SELECT on its sequence and EXECUTE
+//! on its functions; a migration needs to own them.
 //!
 //! All SQL stands in one module, migrations stand beside it. What does not belong here: decisions
 //! about order, retries and batches. They are the relay's.

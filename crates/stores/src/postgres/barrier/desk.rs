@@ -1,7 +1,7 @@
 //! Barriers for programs without a transaction of their own, on the desk's connections.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use sendoff_core::barrier::{
@@ -17,8 +17,10 @@ use super::{Asks, Call, Param, ack, call, change, close, create, probe, read};
 use crate::postgres::PostgresStore;
 use crate::postgres::sql;
 
-/// How often a call is tried that the database asks to run again, and the longest pause between.
+/// How often a call is tried that the database asks to run again, for how long, and the longest pause
+/// between.
 const TRIES: u32 = 8;
+const TRIED_FOR: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// The desk's connections: every call is a transaction of its own, run again a bounded number of
@@ -36,7 +38,7 @@ impl Asks for Counter<'_> {
         let text = call.text;
         let bound = Bound::of(call.params);
         let asked = async {
-            let mut tries = 0;
+            let (mut tries, begun) = (0, Instant::now());
             loop {
                 let checkout = self.store.desk.checkout(self.doing).await?;
                 let error = match Line(checkout.client()).ask_bound(text, &bound).await {
@@ -47,7 +49,8 @@ impl Asks for Counter<'_> {
                     Err(error) => checkout.failed(error),
                 };
                 tries += 1;
-                if error.kind() != ErrorKind::Conflict || tries >= TRIES {
+                let tried = tries >= TRIES || begun.elapsed() >= TRIED_FOR;
+                if error.kind() != ErrorKind::Conflict || tried {
                     return Err(error);
                 }
                 checkout.keep();

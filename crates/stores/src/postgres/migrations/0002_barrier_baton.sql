@@ -277,7 +277,7 @@ $$;
 CREATE OR REPLACE FUNCTION sendoff.barrier_settle(
     p_no bigint, p_groups text[], p_short bigint[]
 ) RETURNS text
-    LANGUAGE plpgsql VOLATILE SET lock_timeout = '2s'
+    LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
     l_state text;
