@@ -106,8 +106,9 @@ pub(super) async fn outcomes<A: Asks>(
     };
     let after = page.after.as_ref().map_or(&b""[..], MemberName::as_bytes);
     let params = [Param::Text(Some(which)), Param::Bytes(after), rows(page.limit)];
-    let found: Option<Vec<(String, Option<i64>, Option<String>, String)>> =
-        asks.ask(call(sql::BARRIER_PAGE, &page.id, params)).await?;
+    // The name, when it was resolved, its outcome and the channel.
+    type Row = (String, Option<i64>, Option<String>, String);
+    let found: Option<Vec<Row>> = asks.ask(call(sql::BARRIER_PAGE, &page.id, params)).await?;
     Ok(found.map(|found| {
         let full = found.len() >= usize::try_from(page.limit.min(PAGE_MAX)).unwrap_or(0);
         let members: Vec<MemberOutcome> = found
