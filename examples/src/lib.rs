@@ -22,3 +22,7 @@ pub mod run_the_relay {}
 #[doc = include_str!("../../docs/how-to/write-a-publisher.md")]
 #[cfg(doctest)]
 pub mod write_a_publisher {}
+
+#[doc = include_str!("../../docs/reference/barriers.md")]
+#[cfg(doctest)]
+pub mod barriers {}

@@ -58,7 +58,9 @@ pub use sendoff_core::{
     Error, ErrorKind, Headers, Limits, Message, Outbox, PublishError, Publisher, Relay, Result,
     Wake,
 };
-pub use sendoff_core::{barrier, error, lane, memory, message, outbox, publisher, relay, store, time};
+pub use sendoff_core::{
+    barrier, error, lane, memory, message, outbox, publisher, relay, store, time,
+};
 
 #[cfg(any(feature = "nats", feature = "file"))]
 pub use sendoff_brokers::Target;

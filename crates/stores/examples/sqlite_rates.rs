@@ -14,6 +14,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
+use sendoff_core::barrier::{
+    Ack, AckBatch, BarrierDesk, BarrierId, Barriers, MemberName, Outcome as Said,
+};
 use sendoff_core::lane::Lane;
 use sendoff_core::store::{
     Ask, LaneLook, LeaseRequest, Look, OutboxDesk, OutboxStore, Outcome, RelayId, Row, Verdict,
@@ -40,6 +43,7 @@ async fn main() -> Outcomes<()> {
         backlog(&store).await?;
         drain(&store).await?;
         failures(&store).await?;
+        barriers(&store, &path, synchronous).await?;
     }
     Ok(())
 }
@@ -224,4 +228,42 @@ async fn failures(store: &SqliteStore) -> Outcomes<()> {
     store.stats().await?;
     watch.once("counts of 50,000 rows");
     leave(store, relay).await
+}
+
+/// A barrier of 100,000 members, acknowledged in batches and, beside one of 100, one by one.
+async fn barriers(store: &SqliteStore, path: &Path, synchronous: Synchronous) -> Outcomes<()> {
+    const MEMBERS: u32 = 100_000;
+    let names: Vec<String> = (0..MEMBERS).map(|n| format!("documents/{n}.xml")).collect();
+    let barriers = Barriers::new();
+    for (of, count) in [("small", 100), ("batches", names.len()), ("single", names.len())] {
+        let plan = barriers.plan(of)?.members(&names[..count]).continue_with("done").build()?;
+        let watch = Watch::start();
+        store.create_barrier(&plan).await??;
+        watch.once(&format!("create a barrier of {count} members"));
+    }
+    let watch = Watch::start();
+    for names in names.chunks(BATCH) {
+        let acks = names
+            .iter()
+            .map(|name| Ok(Ack { member: MemberName::new(name)?, outcome: Said::ok() }));
+        let acks = acks.collect::<sendoff_core::Result<Vec<_>>>()?;
+        store.ack_members(&AckBatch::new(BarrierId::new("batches")?, acks)).await??;
+    }
+    watch.rate("acknowledgements, 1,000 each transaction", MEMBERS);
+    let connection = Connection::open(path)?;
+    connection.pragma_update(
+        None,
+        "synchronous",
+        if synchronous == Synchronous::Full { "FULL" } else { "NORMAL" },
+    )?;
+    for of in ["small", "single"] {
+        let watch = Watch::start();
+        for name in &names[..99] {
+            let transaction = connection.unchecked_transaction()?;
+            barriers.ack_blocking(&transaction, of, name, Said::ok())?;
+            transaction.commit()?;
+        }
+        watch.rate(&format!("acknowledgements one by one, {of}"), 99);
+    }
+    Ok(())
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_conformance::barrier::{OpenTransaction, Store, Subject};
+use sendoff_conformance::barrier::{End, OpenTransaction, Store, Subject};
 use sendoff_conformance::servers::fresh_database;
 use sendoff_core::barrier::{
     AckBatch, AckedBatch, Answer, BarrierId, BarrierTransaction, Barriers, Change, Changed,
@@ -139,12 +139,11 @@ impl OpenTransaction for Open {
         sqlx::query(text).execute(&mut *self.0).await.map(drop).map_err(failed)
     }
 
-    async fn commit(self: Box<Self>) -> Result<()> {
-        self.0.commit().await.map_err(failed)
-    }
-
-    async fn rollback(self: Box<Self>) -> Result<()> {
-        self.0.rollback().await.map_err(failed)
+    async fn end(self: Box<Self>, end: End) -> Result<()> {
+        match end {
+            End::Commit => self.0.commit().await.map_err(failed),
+            End::Rollback => self.0.rollback().await.map_err(failed),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use sendoff_core::Result;
 use sendoff_core::barrier::{
-    Change, MemberOutcome, OnDeadline, Outcome, PlanBuilder, RefusalCode, Which,
+    Change, Counting, MemberOutcome, OnDeadline, Outcome, PlanBuilder, Policy, RefusalCode, Which,
 };
 
 use super::stage::{DAY, HOUR, MINUTE, Stage, batch, continuation, name, plan, refused};
@@ -131,6 +131,12 @@ pub async fn a_child_needs_a_parent_that_waits_for_it<S: Subject>() -> Result<()
     // The child whose member was acknowledged by somebody else ends all the same.
     stage.ack_all(&batch("child", ["x", "y"])).await?;
     assert_eq!(stage.deliver().await?.len(), 2);
+    // A parent that has what it wants waits for nobody, also where a member of it is pending.
+    let one = Policy::at_least(1, Counting::Resolved);
+    stage.create(plan("met", ["one", "two"]).policy(one)).await?;
+    stage.ok("met", "two").await?;
+    let met = plan("late", ["x"]).member_of("met", name("one"));
+    assert_eq!(refused(stage.try_create(met).await?), RefusalCode::Conflict);
     stage.create(plan("other", ["one"])).await?;
     stage.change("other", Change::Cancel).await?;
     let cancelled = plan("late", ["x"]).member_of("other", name("one"));

@@ -224,6 +224,27 @@ impl AckedBatch {
 }
 
 /// A change to a barrier that is there.
+///
+/// ```
+/// use sendoff_core::barrier::{Barriers, Change, Outcome};
+/// use sendoff_core::memory::MemoryStore;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (store, barriers) = (MemoryStore::new(), Barriers::new());
+/// let mut transaction = store.begin();
+/// let plan = barriers.plan("import")?.members(["page-1"]).unsealed().build()?;
+/// barriers.create(&mut transaction, &plan).await?;
+/// barriers.ack(&mut transaction, "import", "page-1", Outcome::ok()).await?;
+/// let more = Change::grow("", ["page-2", "page-3"])?;
+/// assert_eq!(barriers.change(&mut transaction, "import", &more).await?.members, 2);
+/// barriers.change(&mut transaction, "import", &Change::Seal).await?;
+/// let never = Change::Exclude(sendoff_core::barrier::MemberName::new("page-3")?);
+/// barriers.change(&mut transaction, "import", &never).await?;
+/// let last = barriers.ack(&mut transaction, "import", "page-2", Outcome::ok()).await?;
+/// assert!(last.complete);
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// Adds members to a list that is not sealed. A name that is there already is left as it is.

@@ -235,3 +235,43 @@ impl<E: std::error::Error + 'static> std::error::Error for Failed<E> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Barriers, Continuation, Outcome};
+    use crate::barrier::RefusalCode;
+    use crate::memory::MemoryStore;
+
+    #[tokio::test]
+    async fn another_tenants_continuation_is_not_hydrated() {
+        let store = MemoryStore::new();
+        let (one, other) = (Barriers::of_tenant("t"), Barriers::of_tenant("u"));
+        let mut transaction = store.begin();
+        for barriers in [&one, &other] {
+            let plan = barriers.plan("b").unwrap().members(["a"]).build().unwrap();
+            barriers.create(&mut transaction, &plan).await.unwrap();
+            barriers.ack(&mut transaction, "b", "a", Outcome::ok()).await.unwrap();
+        }
+        let body = br#"{"tenant": "t", "barrier": "b", "epoch": 1}"#;
+        let continuation = Continuation::parse(body).unwrap();
+        assert!(one.hydrate(&mut transaction, &continuation).await.unwrap().is_some());
+        assert!(other.hydrate(&mut transaction, &continuation).await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_a_name_is_refused_before_anything_is_asked() {
+        let (store, barriers) = (MemoryStore::new(), Barriers::new());
+        let mut transaction = store.begin();
+        for (id, member, code) in [
+            ("", "a", RefusalCode::Invalid),
+            ("a\nb", "a", RefusalCode::Invalid),
+            ("b", "", RefusalCode::Invalid),
+            (&"x".repeat(256), "a", RefusalCode::TooLarge),
+            ("b", &"x".repeat(1_025), RefusalCode::TooLarge),
+        ] {
+            let failed = barriers.ack(&mut transaction, id, member, Outcome::ok()).await;
+            let failed = failed.unwrap_err();
+            assert_eq!(failed.refusal().map(super::Refusal::code), Some(code), "{id} {member}");
+        }
+    }
+}

@@ -11,6 +11,21 @@ const CHECKING: &str = "checking a barrier's policy";
 
 /// When a barrier is complete. Every member belongs to a group, mostly to the one without a name;
 /// the barrier is complete when every group has what it wants.
+///
+/// ```
+/// use sendoff_core::barrier::{BarrierId, Counting, Plan, Policy, Quota, Wanted};
+/// let quota = |wanted, counting| Quota { wanted, counting };
+/// let plan = Plan::builder(BarrierId::new("offers")?)
+///     .group("required", ["bank"])
+///     .group("offers", ["a", "b", "c"])
+///     .policy(Policy::groups([
+///         ("required", quota(Wanted::All, Counting::Resolved)),
+///         ("offers", quota(Wanted::AtLeast(2), Counting::Successful)),
+///     ]))
+///     .build()?;
+/// assert!(!plan.policy().is_all());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {

@@ -219,3 +219,42 @@ fn every_kind_of_error_is_in_the_reference() {
     }
     faults.check("every kind of error has a row in the reference");
 }
+
+#[test]
+fn every_word_and_limit_of_barriers_is_in_the_reference() {
+    let tree = Tree::read().unwrap();
+    let mut faults = Faults::default();
+    let reference = "docs/reference/barriers.md";
+    let page = tree.text(reference).unwrap();
+    let words = |file: &str| -> Vec<String> {
+        let source = tree.text(&format!("crates/core/src/barrier/{file}")).unwrap();
+        source
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("Self::")?.split_once(" => \""))
+            .filter_map(|(_, word)| word.strip_suffix("\",").map(str::to_owned))
+            .collect()
+    };
+    let all = [words("refusal.rs"), words("status.rs")].concat();
+    assert!(all.len() > 18, "the words are no longer found: {all:?}");
+    for word in all {
+        if !page.contains(&format!("| `{word}` |")) {
+            faults.add(reference, 0, format!("`{word}` is missing"));
+        }
+    }
+    let source = tree.text("crates/core/src/barrier/mod.rs").unwrap();
+    let limits =
+        source.lines().filter_map(|line| line.strip_prefix("pub const ")?.split_once(" = "));
+    let mut count = 0;
+    for (name, value) in limits {
+        count += 1;
+        let value = value.trim_end_matches(';').trim_start_matches("Duration::from_secs(");
+        let factors = value.trim_end_matches(')').split(" * ");
+        let value: u64 =
+            factors.map(|factor| factor.replace('_', "").parse::<u64>().unwrap()).product();
+        if !page.contains(&value.to_string()) {
+            faults.add(reference, 0, format!("{value}, the limit {name}, is missing"));
+        }
+    }
+    assert!(count > 5, "the limits are no longer found");
+    faults.check("the reference of barriers has every code, state, reason and limit");
+}

@@ -13,6 +13,8 @@
 //! - **Threads of its own.** SQLite blocks, so each connection lives on a thread that takes jobs from
 //!   a bounded queue. Nothing blocks the async runtime, and a dropped future leaves a job that either
 //!   was not begun or is finished whole.
+//! - **Barriers** ([`sendoff_core::barrier`]) run the algorithm of a store with one writer, in the same
+//!   transactions as sends. Each of their calls takes the write lock before it reads.
 //! - **The clock** is SQLite's, that is the machine's, in whole milliseconds.
 //!
 //! ```
@@ -35,6 +37,31 @@
 //! transaction.commit()?;
 //!
 //! assert_eq!(store.stats().await?.pending, 1);
+//! # Ok(()) }
+//! ```
+//!
+//! A barrier is created and acknowledged in the same transactions:
+//!
+//! ```
+//! use sendoff_core::barrier::{BarrierDesk, Barriers, Outcome};
+//! # use sendoff_core::store::OutboxDesk;
+//! # use sendoff_stores::sqlite::{SqliteOptions, SqliteStore};
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("shop.db");
+//! let store = SqliteStore::open(&path, SqliteOptions { create: true, ..Default::default() })?;
+//! store.migrate().await?;
+//! let barriers = Barriers::new();
+//! let plan = barriers.plan("b")?.members(["a", "b"]).continue_with("done").build()?;
+//! store.create_barrier(&plan).await??;
+//!
+//! let mut connection = rusqlite::Connection::open(&path)?;
+//! let transaction = connection.transaction()?;
+//! barriers.ack_blocking(&transaction, "b", "a", Outcome::ok())?;
+//! assert!(barriers.ack_blocking(&transaction, "b", "b", Outcome::ok())?.complete);
+//! transaction.commit()?;
+//!
+//! assert_eq!(store.stats().await?.pending, 1, "the continuation");
 //! # Ok(()) }
 //! ```
 //!

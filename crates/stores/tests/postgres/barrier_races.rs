@@ -91,7 +91,7 @@ async fn growth_while_acknowledgements_come_and_a_seal_at_any_moment() {
                     .collect();
                 let late = Step::Change(Change::grow("", ["late"]).unwrap());
                 // Sealed in a transaction of its own, or in that of the last growth.
-                if round % 2 == 0 {
+                if round.is_multiple_of(2) {
                     part.push(vec![late, pause()]);
                     part.push(vec![Step::Change(Change::Seal)]);
                 } else {

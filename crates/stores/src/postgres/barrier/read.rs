@@ -94,6 +94,9 @@ fn rows(limit: u32) -> Param<'static> {
     Param::Int(i32::try_from(limit.min(PAGE_MAX)).ok())
 }
 
+/// A member of a page: its name, when it was resolved, its outcome and the channel.
+type Row = (String, Option<i64>, Option<String>, String);
+
 pub(super) async fn outcomes<A: Asks>(
     asks: &mut A,
     page: &Page,
@@ -106,8 +109,6 @@ pub(super) async fn outcomes<A: Asks>(
     };
     let after = page.after.as_ref().map_or(&b""[..], MemberName::as_bytes);
     let params = [Param::Text(Some(which)), Param::Bytes(after), rows(page.limit)];
-    // The name, when it was resolved, its outcome and the channel.
-    type Row = (String, Option<i64>, Option<String>, String);
     let found: Option<Vec<Row>> = asks.ask(call(sql::BARRIER_PAGE, &page.id, params)).await?;
     Ok(found.map(|found| {
         let full = found.len() >= usize::try_from(page.limit.min(PAGE_MAX)).unwrap_or(0);

@@ -6,15 +6,16 @@
 -- A batch of a thousand that resolves a thousand answers an empty object.
 --
 -- The plans do not depend on statistics: a member is reached by its name, one after the other in the
--- order of names, so that two batches cannot wait for each other in a circle.
+-- order of names, so that two batches cannot wait for each other in a circle. Where a list is joined
+-- with the members, `= ANY (ARRAY[...])` sees to that: it can be looked up in the primary key for each
+-- of the list, and neither hashed nor merged nor turned round.
 CREATE OR REPLACE FUNCTION sendoff.barrier_resolve(
     p_tenant text, p_id text, p_names bytea[], p_oks boolean[], p_outcomes text[], p_channel text,
     p_all_or_nothing boolean, p_epoch integer
 ) RETURNS text
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET jit = off
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-    SET enable_mergejoin = off
+    -- No more of these than are needed: each costs a few microseconds of every call.
+    SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
 DECLARE
     l_no            bigint;

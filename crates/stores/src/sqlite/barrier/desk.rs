@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 use sendoff_core::barrier::{
     AckBatch, AckedBatch, Answer, BarrierDesk, BarrierId, Change, Changed, Created, EVIDENCE_MAX,
-    Errand, MemberAnswer, Outcomes, Page, Plan, Refusal, RefusalCode, Status, Why, plain,
+    Errand, Evidence, MemberAnswer, Outcomes, Page, Plan, Refusal, RefusalCode, Status, Why, plain,
 };
+use sendoff_core::time::Timestamp;
 use sendoff_core::{ErrorKind, Result};
 
 use super::blocking::{Blocking, now};
@@ -39,7 +40,7 @@ impl BarrierDesk for SqliteStore {
         });
         let answer = or_busy(done.await)?;
         if let Ok(acked) = &answer {
-            self.keep_evidence(batch, &acked.answers).await?;
+            self.keep_evidence(batch, &acked.answers).await;
         }
         Ok(answer)
     }
@@ -97,7 +98,7 @@ impl BarrierDesk for SqliteStore {
             })
             .await?;
         if let Some((batch, answers)) = acked {
-            self.keep_evidence(&batch, &answers).await?;
+            self.keep_evidence(&batch, &answers).await;
         }
         Ok(true)
     }
@@ -139,13 +140,19 @@ impl SqliteStore {
             .await
     }
 
-    /// Keeps what was refused and may explain something: the last ones of each barrier.
-    async fn keep_evidence(&self, batch: &AckBatch, answers: &[MemberAnswer]) -> Result<()> {
-        let evidence = plain::evidence(batch, answers, sendoff_core::time::Timestamp::UNIX_EPOCH);
+    /// Keeps what was refused and may explain something: the last ones of each barrier. What was
+    /// acknowledged is committed by now, so a failure here is told in the log only.
+    async fn keep_evidence(&self, batch: &AckBatch, answers: &[MemberAnswer]) {
+        let evidence = plain::evidence(batch, answers, Timestamp::UNIX_EPOCH);
         if evidence.is_empty() {
-            return Ok(());
+            return;
         }
-        let id = batch.id.clone();
+        if let Err(error) = self.write_evidence(batch.id.clone(), evidence).await {
+            tracing::warn!(barrier = %batch.id, %error, "the evidence was not kept");
+        }
+    }
+
+    async fn write_evidence(&self, id: BarrierId, evidence: Vec<Evidence>) -> Result<()> {
         self.write_barrier(KEEPING, move |desk| {
             let keep = async {
                 let at = plain::Headers::now(desk).await?;
