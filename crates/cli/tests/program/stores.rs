@@ -65,6 +65,8 @@ impl Folder {
         let said = self.barrier(arguments);
         assert_eq!(said.code, exit, "{arguments:?}: {said:?}");
         assert_eq!(said.out, "", "{arguments:?}");
+        // Nothing but the error: no warning beside it.
+        assert_eq!(said.err.lines().count(), 1, "{arguments:?}: {said:?}");
         let error = said.error();
         assert_eq!((&error["code"], &error["exit"]), (&code.into(), &exit.into()), "{error}");
         assert!(error["next"].is_string(), "what to do next is not said: {error}");

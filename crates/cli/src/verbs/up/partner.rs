@@ -65,7 +65,7 @@ impl Partner {
         while !stop.is_asked() {
             let (deliveries, position) = (self.deliveries.clone(), self.position.clone());
             let read = tokio::task::spawn_blocking(move || read(&deliveries, &position)).await;
-            let Ok(Ok((sent, end))) = read else {
+            let Ok(Ok(Read { sent, end })) = read else {
                 tracing::warn!("the partner cannot read what was delivered");
                 tokio::time::sleep(LOOK).await;
                 continue;
@@ -153,16 +153,24 @@ impl Partner {
     }
 }
 
-/// The documents in the next whole lines, with their callbacks, and where those lines end; `None`
-/// where there are no new ones.
-fn read(deliveries: &Path, position: &Path) -> io::Result<(Vec<(Document, String)>, Option<u64>)> {
+/// What was read at one look.
+#[derive(Debug, Default)]
+struct Read {
+    /// Documents with their callbacks.
+    sent: Vec<(Document, String)>,
+    /// Where the lines end that were read; `None` where there were none.
+    end: Option<u64>,
+}
+
+/// Reads the next whole lines.
+fn read(deliveries: &Path, position: &Path) -> io::Result<Read> {
     let begin = std::fs::read_to_string(position)
         .ok()
         .and_then(|text| text.trim().parse::<u64>().ok())
         .unwrap_or(0);
     let mut file = match File::open(deliveries) {
         Ok(file) => BufReader::new(file),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), None)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Read::default()),
         Err(error) => return Err(error),
     };
     // A file that is shorter than what was read is another one.
@@ -178,7 +186,7 @@ fn read(deliveries: &Path, position: &Path) -> io::Result<(Vec<(Document, String
         end += u64::try_from(count).unwrap_or(0);
         sent.extend(document(&line));
     }
-    Ok((sent, (end > begin).then_some(end)))
+    Ok(Read { sent, end: (end > begin).then_some(end) })
 }
 
 fn document(line: &[u8]) -> Option<(Document, String)> {

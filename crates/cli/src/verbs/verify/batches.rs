@@ -1,5 +1,4 @@
-//! What became of the batches: each has one continuation, and the
-//! outcomes that the partner gave.
+//! What became of the batches: each has one continuation, and the outcomes that the partner gave.
 
 use std::collections::{HashMap, HashSet};
 

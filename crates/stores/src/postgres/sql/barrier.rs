@@ -18,8 +18,7 @@ pub(in crate::postgres) const BARRIER_LIST: &str = "SELECT sendoff.barrier_list(
 pub(in crate::postgres) const BARRIER_REASONS: &str = "SELECT sendoff.barrier_reasons($1, $2)";
 pub(in crate::postgres) const BARRIER_NAMES: &str = "SELECT json_agg(encode(n, 'hex'))::text \
       FROM sendoff.barrier_names($1, $2, $3, $4) AS n";
-pub(in crate::postgres) const BARRIER_WITNESS: &str =
-    "SELECT sendoff.barrier_witness($1, $2, $3, $4, $5, $6, $7, $8)::text";
+pub(in crate::postgres) const BARRIER_WITNESS: &str = "SELECT coalesce(nullif(sendoff.barrier_witness($1, $2, $3, $4, $5, $6, $7, $8)::text, ''), 'null')";
 
 pub(in crate::postgres) const BARRIER_DUE: &str = "SELECT sendoff.barrier_due($1, $2, $3, $4, $5)";
 pub(in crate::postgres) const BARRIER_CLOSE: &str =
