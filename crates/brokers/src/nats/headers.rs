@@ -100,7 +100,9 @@ pub(crate) fn wire_bytes(headers: &HeaderMap) -> usize {
     let lines: usize = headers
         .iter()
         .flat_map(|(name, values)| values.iter().map(move |value| (name, value)))
-        .map(|(name, value)| AsRef::<str>::as_ref(name).len() + value.as_str().len() + ": \r\n".len())
+        .map(|(name, value)| {
+            AsRef::<str>::as_ref(name).len() + value.as_str().len() + ": \r\n".len()
+        })
         .sum();
     "NATS/1.0\r\n\r\n".len() + lines
 }

@@ -147,9 +147,7 @@ impl Publisher for NatsPublisher {
         match connection.publish(subject.clone(), headers, body).await? {
             Answer::Stored => Ok(()),
             Answer::Refused(error) => Err(error),
-            Answer::NoResponders => {
-                Err(self.standing.explain(connection.client(), &subject).await)
-            }
+            Answer::NoResponders => Err(self.standing.explain(connection.client(), &subject).await),
         }
     }
 
