@@ -13,6 +13,7 @@
 //! All SQL stands in one module, migrations stand beside it. What does not belong here: decisions
 //! about order, retries and batches. They are the relay's.
 
+mod barrier;
 mod desk;
 mod error;
 mod lease;

@@ -8,13 +8,27 @@ use super::pool::{Checkout, Pool};
 use super::sql;
 
 /// The version that this program needs.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Every migration may run again on a schema that has it.
-const MIGRATIONS: [(u32, &str); 1] = [(1, include_str!("migrations/0001_outbox.sql"))];
+const MIGRATIONS: [(u32, &str); 2] = [
+    (1, include_str!("migrations/0001_outbox.sql")),
+    (
+        2,
+        concat!(
+            include_str!("migrations/0002_barrier.sql"),
+            include_str!("migrations/0002_barrier_baton.sql"),
+            include_str!("migrations/0002_barrier_ack.sql"),
+            include_str!("migrations/0002_barrier_create.sql"),
+            include_str!("migrations/0002_barrier_change.sql"),
+            include_str!("migrations/0002_barrier_close.sql"),
+            include_str!("migrations/0002_barrier_read.sql"),
+        ),
+    ),
+];
 
 /// Tables, indexes and sequences in the schema `sendoff`.
-const RELATIONS: [&str; 15] = [
+const RELATIONS: [&str; 29] = [
     "schema_version",
     "outbox",
     "outbox_seq_seq",
@@ -30,8 +44,60 @@ const RELATIONS: [&str; 15] = [
     "relay",
     "tally",
     "total",
+    "barrier",
+    "barrier_no_seq",
+    "barrier_pkey",
+    "barrier_id",
+    "barrier_expiry",
+    "barrier_gone",
+    "barrier_open",
+    "barrier_member",
+    "barrier_member_pkey",
+    "barrier_member_pending",
+    "barrier_member_failed",
+    "barrier_evidence",
+    "barrier_evidence_n_seq",
+    "barrier_evidence_pkey",
 ];
-const FUNCTIONS: [&str; 2] = ["send", "record_keys"];
+const FUNCTIONS: [&str; 37] = [
+    "send",
+    "record_keys",
+    "barrier_message_id",
+    "barrier_lacking",
+    "barrier_watches",
+    "barrier_errand",
+    "barrier_finish",
+    "barrier_hand_on",
+    "barrier_evaluate",
+    "barrier_settle",
+    "barrier_resolve",
+    "barrier_has_left",
+    "barrier_is_over",
+    "barrier_fill",
+    "barrier_insert",
+    "barrier_lock",
+    "barrier_refusal",
+    "barrier_changed",
+    "barrier_grow",
+    "barrier_seal",
+    "barrier_cancel",
+    "barrier_reopen",
+    "barrier_due",
+    "barrier_close",
+    "barrier_give_up",
+    "barrier_closed",
+    "barrier_findings",
+    "barrier_mend",
+    "barrier_sweep",
+    "barrier_micros",
+    "barrier_standing",
+    "barrier_state",
+    "barrier_list",
+    "barrier_page",
+    "barrier_reasons",
+    "barrier_names",
+    "barrier_witness",
+];
 const TRIGGERS: [&str; 1] = ["outbox_record_keys"];
 
 const READING: &str = "reading the schema version";

@@ -20,21 +20,21 @@ use super::wire::Time;
 pub struct Sqlx;
 
 /// The text of a jsonb value.
-struct Headers(String);
+pub(super) struct JsonText(pub(super) String);
 
-impl Type<Postgres> for Headers {
+impl Type<Postgres> for JsonText {
     fn type_info() -> PgTypeInfo {
         PgTypeInfo::with_name("jsonb")
     }
 }
 
-impl PgHasArrayType for Headers {
+impl PgHasArrayType for JsonText {
     fn array_type_info() -> PgTypeInfo {
         PgTypeInfo::with_name("_jsonb")
     }
 }
 
-impl Encode<'_, Postgres> for Headers {
+impl Encode<'_, Postgres> for JsonText {
     fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
         // The version of jsonb's binary format, then the text.
         buffer.push(1);
@@ -76,14 +76,14 @@ impl Transaction<Sqlx> for sqlx::Transaction<'_, Postgres> {
                     .bind(message.source())
                     .bind(message.topic())
                     .bind(message.key())
-                    .bind(Headers(message.headers().to_json()))
+                    .bind(JsonText(message.headers().to_json()))
                     .bind(message.body().as_ref())
                     .bind(message.due_at().map(|at| DueAt(Time(at)))),
                 many => {
                     let column = |of: fn(&Message) -> &str| many.iter().map(of).collect::<Vec<_>>();
                     let keys: Vec<Option<&str>> = many.iter().map(Message::key).collect();
-                    let headers: Vec<Headers> =
-                        many.iter().map(|m| Headers(m.headers().to_json())).collect();
+                    let headers: Vec<JsonText> =
+                        many.iter().map(|m| JsonText(m.headers().to_json())).collect();
                     let bodies: Vec<&[u8]> = many.iter().map(|m| m.body().as_ref()).collect();
                     let due_ats: Vec<Option<DueAt>> =
                         many.iter().map(|m| m.due_at().map(|at| DueAt(Time(at)))).collect();

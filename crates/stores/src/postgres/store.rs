@@ -4,12 +4,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use sendoff_core::Result;
+use sendoff_core::publisher::PublishError;
 use sendoff_core::store::{
     LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Verdict,
 };
 use sendoff_core::time::whole_micros;
+use sendoff_core::{Message, Result};
 
+use super::barrier::{self, Rounds};
 use super::lease::Walk;
 use super::listen::Listener;
 use super::options::PostgresOptions;
@@ -42,6 +44,7 @@ pub struct PostgresStore {
     pub(super) desk: Pool,
     listener: Listener,
     walk: Mutex<Walk>,
+    barriers: Rounds,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -70,6 +73,7 @@ impl PostgresStore {
             desk: Pool::new(&connector, Use::Desk, 4),
             listener: Listener::new(&connector),
             walk: Mutex::default(),
+            barriers: Rounds::default(),
             connector,
         })
     }
@@ -120,6 +124,11 @@ impl OutboxStore for PostgresStore {
             let gone: i64 = rows.first().map_or(0, |row| row.get(0));
             Ok(u64::try_from(gone).unwrap_or(0))
         };
-        self.leases.bounded(DOING, swept).await
+        let gone = self.leases.bounded(DOING, swept).await?;
+        Ok(gone + self.barriers.sweep(self, rows_max).await?)
+    }
+
+    async fn attend(&self, message: &Message) -> std::result::Result<(), PublishError> {
+        barrier::attend(self, message).await
     }
 }

@@ -3,6 +3,8 @@
 #![cfg(feature = "postgres")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test panics where it fails")]
 
+mod barrier_races;
+mod barrier_stage;
 mod faults;
 mod held;
 mod line;

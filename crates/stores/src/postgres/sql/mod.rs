@@ -102,12 +102,14 @@ macro_rules! stuck_rows {
     };
 }
 
+mod barrier;
 mod desk;
 mod lease;
 mod look;
 mod schema;
 mod settle;
 
+pub(super) use barrier::*;
 pub(super) use desk::{COUNT_STUCK, DISCARD, FIND, QUARANTINED, REQUEUE, STATS};
 pub(super) use lease::{LEASE, LEASE_LOCK, MEND_KEYS, SWEEP_KEYS, SWEEP_TALLY};
 pub(super) use look::{LAST_SEQ, LOOK_READY, LOOK_WAITING};
