@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sendoff_core::barrier::{Barriers, MemberName, Plan};
-use sendoff_core::outbox::Transaction as _;
 use tokio_postgres::Client;
 
 use crate::failure::{Doing, Failure, Result};
