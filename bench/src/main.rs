@@ -65,6 +65,8 @@ enum Name {
     RelayNats,
     /// From the commit to the acknowledgement, by kind of wake-up.
     Latency,
+    /// What acknowledgements of a barrier cost, one at a time and in batches.
+    Barrier,
     /// All of them, one after the other.
     All,
 }
@@ -77,6 +79,7 @@ impl Name {
             (Self::Drain, "drain"),
             (Self::RelayNats, "relay-nats"),
             (Self::Latency, "latency"),
+            (Self::Barrier, "barrier"),
         ];
         all.into_iter().filter(|(name, _)| self == Self::All || *name == self).collect()
     }
@@ -163,6 +166,7 @@ async fn measure_one(ground: &Ground, name: Name, effort: &Effort) -> Result<Ans
         Name::Drain => measure::drain::measure(ground, effort).await,
         Name::RelayNats => measure::relay_nats::measure(ground, effort).await,
         Name::Latency => measure::latency::measure(ground, effort).await,
+        Name::Barrier => measure::barrier::measure(ground, effort).await,
         Name::All => Err(Failure::new("all of them are not one measurement")),
     }
 }

@@ -3,6 +3,7 @@
 //! How contenders work is in `contenders`; which of them meet, under which load and how often, is
 //! decided here.
 
+pub(crate) mod barrier;
 pub(crate) mod drain;
 pub(crate) mod latency;
 pub(crate) mod relay_nats;
