@@ -2,7 +2,8 @@
 //!
 //! The last 6,000 members of each barrier are measured, whatever its size (all of them without
 //! `--quick`): the members before them are acknowledged in batches, so that what they leave behind
-//! is there. Bare updates and the counter run on rows of the same shape.
+//! is there. A bare update is one of the same rows of the same table, by name, sent in the same way
+//! (without a prepared statement); the counter is a row of a table of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,8 @@ use std::time::{Duration, Instant};
 use sendoff_core::barrier::{Ack, AckBatch, Barriers, Outcome};
 use serde_json::{Map, json};
 use tokio::task::JoinSet;
-use tokio_postgres::{Client, Statement};
+use tokio_postgres::Client;
+use tokio_postgres::types::{ToSql, Type};
 
 use super::members::{self, Members};
 use crate::failure::{Doing, Failure, Result};
@@ -82,14 +84,11 @@ pub(super) async fn measure(ground: &Ground, effort: &Effort) -> Result<Answer> 
     ground
         .admin()
         .batch_execute(
-            "CREATE TABLE IF NOT EXISTS bare_member (barrier bigint, name bytea, grp text, \
-                 place double precision, watched boolean NOT NULL DEFAULT false, \
-                 resolved_at timestamptz, ok boolean, outcome text, channel text, \
-                 PRIMARY KEY (barrier, name)) WITH (autovacuum_vacuum_scale_factor = 0.05); \
-             CREATE TABLE IF NOT EXISTS bare_header (barrier bigint PRIMARY KEY, resolved bigint)",
+            "CREATE TABLE IF NOT EXISTS bare_header (barrier bigint PRIMARY KEY, resolved bigint) \
+             WITH (fillfactor = 25)",
         )
         .await
-        .doing("creating the bare tables")?;
+        .doing("creating the counter's table")?;
     let entries = entries(effort);
     let mut series = vec![Series::default(); entries.len()];
     let repeats = effort.pick(3, 5);
@@ -181,25 +180,13 @@ struct Stand {
 impl Stand {
     async fn prepare(client: &mut Client, entry: &Entry, repeat: usize) -> Result<Self> {
         let id = format!("{}-{repeat}-{}", entry.name(), fastrand::u32(..));
-        let barrier = i64::from(fastrand::u32(..));
         let members = Members::new(entry.members);
-        if entry.way == Way::Ack {
-            members::create(client, &members::plan(&id, entry.members)?).await?;
-        } else {
-            let count = i32::try_from(entry.members).unwrap_or(i32::MAX);
-            const DOING: &str = "making bare members";
-            client
-                .execute(
-                    "INSERT INTO bare_member (barrier, name, grp, place) SELECT $1, \
-                     convert_to('document-' || lpad(n::text, 7, '0') || '.xml', 'UTF8'), '', \
-                     random() FROM generate_series(0, $2 - 1) n",
-                    &[&barrier, &count],
-                )
-                .await
-                .doing(DOING)?;
-            let sql = "INSERT INTO bare_header VALUES ($1, 0)";
-            client.execute(sql, &[&barrier]).await.doing(DOING)?;
-        }
+        members::create(client, &members::plan(&id, entry.members)?).await?;
+        const DOING: &str = "finding the barrier's number";
+        let sql = "SELECT no FROM sendoff.barrier WHERE id = $1 AND NOT gone";
+        let barrier: i64 = client.query_one(sql, &[&id]).await.doing(DOING)?.get(0);
+        let sql = "INSERT INTO bare_header VALUES ($1, 0)";
+        client.execute(sql, &[&barrier]).await.doing(DOING)?;
         client.batch_execute("ANALYZE").await.doing("analysing")?;
         Ok(Self { way: entry.way, id, barrier, members })
     }
@@ -218,7 +205,7 @@ impl Stand {
             } else {
                 let names: Vec<Vec<u8>> =
                     numbers.iter().map(|number| members::name(*number).into_bytes()).collect();
-                let sql = "UPDATE bare_member SET resolved_at = now(), ok = true, \
+                let sql = "UPDATE sendoff.barrier_member SET resolved_at = now(), ok = true, \
                            outcome = '{\"ok\":true}', channel = '' \
                            WHERE barrier = $1 AND name = ANY($2)";
                 transaction.execute(sql, &[&self.barrier, &names]).await.doing(DOING)?;
@@ -257,46 +244,34 @@ fn batch(id: &str, numbers: &[usize]) -> Result<AckBatch> {
 struct Clerk {
     stand: Arc<Stand>,
     client: Client,
-    update: Statement,
-    count: Statement,
 }
 
 impl Clerk {
     async fn connect(ground: &Ground, stand: Arc<Stand>) -> Result<Self> {
-        const DOING: &str = "preparing the bare update";
-        let client = ground.connect().await?;
-        let update = client
-            .prepare(
-                "UPDATE bare_member SET resolved_at = clock_timestamp(), ok = true, \
-                 outcome = '{\"ok\":true}', channel = '' \
-                 WHERE barrier = $1 AND name = $2 AND resolved_at IS NULL",
-            )
-            .await
-            .doing(DOING)?;
-        let count = client
-            .prepare("UPDATE bare_header SET resolved = resolved + 1 WHERE barrier = $1")
-            .await
-            .doing(DOING)?;
-        Ok(Self { stand, client, update, count })
+        Ok(Self { stand, client: ground.connect().await? })
     }
 
     async fn resolve(&mut self, number: usize) -> Result<()> {
         const DOING: &str = "acknowledging";
+        const UPDATE: &str = "UPDATE sendoff.barrier_member SET resolved_at = clock_timestamp(), \
+             ok = true, outcome = '{\"ok\":true}', channel = '' \
+             WHERE barrier = $1 AND name = $2 AND resolved_at IS NULL";
+        const COUNT: &str = "UPDATE bare_header SET resolved = resolved + 1 WHERE barrier = $1";
         let name = members::name(number);
-        let transaction = self.client.transaction().await.doing(DOING)?;
+        let mut transaction = self.client.transaction().await.doing(DOING)?;
         let barrier = &self.stand.barrier;
         if self.stand.way == Way::Ack {
-            let mut transaction = transaction;
             let id = self.stand.id.as_str();
-            Barriers::new()
-                .ack(&mut transaction, id, &name, Outcome::ok())
-                .await
-                .doing(DOING)?;
+            Barriers::new().ack(&mut transaction, id, &name, Outcome::ok()).await.doing(DOING)?;
             return transaction.commit().await.doing(DOING);
         }
-        transaction.execute(&self.update, &[barrier, &name.as_bytes()]).await.doing(DOING)?;
+        let params = [
+            (barrier as &(dyn ToSql + Sync), Type::INT8),
+            (&name.as_bytes() as &(dyn ToSql + Sync), Type::BYTEA),
+        ];
+        transaction.execute_typed(UPDATE, &params).await.doing(DOING)?;
         if self.stand.way == Way::Counter {
-            transaction.execute(&self.count, &[barrier]).await.doing(DOING)?;
+            transaction.execute_typed(COUNT, &params[..1]).await.doing(DOING)?;
         }
         transaction.commit().await.doing(DOING)
     }

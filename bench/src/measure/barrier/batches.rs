@@ -85,8 +85,7 @@ async fn run(ground: &Ground, entry: &Entry, repeat: usize) -> Result<(Run, Run)
                 }
                 let batch = batch(&id, numbers, entry.mixed)?;
                 let mut transaction = client.transaction().await.doing(DOING)?;
-                let acked =
-                    Barriers::new().ack_all(&mut transaction, &batch).await.doing(DOING)?;
+                let acked = Barriers::new().ack_all(&mut transaction, &batch).await.doing(DOING)?;
                 transaction.commit().await.doing(DOING)?;
                 if acked.resolved() != numbers.len() as u64 {
                     return Err(Failure::new("a batch did not resolve all of its members"));

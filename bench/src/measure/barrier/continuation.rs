@@ -58,7 +58,9 @@ pub(super) async fn measure(ground: &Ground, effort: &Effort) -> Result<Answer> 
         let confirmation =
             tokio::time::timeout(Duration::from_secs(10), confirmations.recv()).await;
         let Ok(Some((barrier, at))) = confirmation else {
-            return Err(Failure::new(format!("the continuation of {id} was not confirmed in 10 s")));
+            return Err(Failure::new(format!(
+                "the continuation of {id} was not confirmed in 10 s"
+            )));
         };
         if barrier != id {
             return Err(Failure::new(format!("{barrier} went on when {id} was complete")));
@@ -75,8 +77,12 @@ fn answer(mut waits: Vec<f64>) -> Answer {
     waits.sort_by(f64::total_cmp);
     let at = |percent| (percentile(&waits, percent) * 100.0).round() / 100.0;
     let (p50, p99, max) = (at(50), at(99), at(100));
-    let mut table =
-        Table::new(&["from the last ack's begin to NATS's confirmation", "p50 ms", "p99 ms", "max ms"]);
+    let mut table = Table::new(&[
+        "from the last ack's begin to NATS's confirmation",
+        "p50 ms",
+        "p99 ms",
+        "max ms",
+    ]);
     let rounds = waits.len();
     table.row(vec![
         format!("{rounds} barriers, notification after the commit"),
@@ -85,10 +91,7 @@ fn answer(mut waits: Vec<f64>) -> Answer {
         max.to_string(),
     ]);
     let figures = json!({ "p50_ms": p50, "p99_ms": p99, "max_ms": max, "rounds": rounds });
-    Answer {
-        text: table.to_string(),
-        json: Map::from_iter([("continuation".to_owned(), figures)]),
-    }
+    Answer { text: table.to_string(), json: Map::from_iter([("continuation".to_owned(), figures)]) }
 }
 
 /// A publisher that says when which barrier's continuation was confirmed.

@@ -46,7 +46,10 @@ pub(super) async fn measure(effort: &Effort, batch_per_s: f64) -> Result<Answer>
         if effort.wants("celery_chord") {
             chord.push(run_chord(&folder, redis.port).await?);
         }
-        tell(&format!("{} of {repeats}: Celery chord {chord:.0?}/s, BullMQ flow {flow:.0?}/s", repeat + 1));
+        tell(&format!(
+            "{} of {repeats}: Celery chord {chord:.0?}/s, BullMQ flow {flow:.0?}/s",
+            repeat + 1
+        ));
     }
     Ok(answer(batch_per_s, median(chord), median(flow), repeats))
 }

@@ -17,7 +17,8 @@ use crate::nats::address::NatsAddress;
 use crate::nats::answer::Answer;
 use crate::nats::headers::Packed;
 use crate::nats::in_flight::{InFlight, lost};
-use crate::nats::life::{Greeted, Job, Life, QUEUE, not_sent, unreachable_at};
+use crate::nats::life::{Greeted, Job, Life, QUEUE};
+use crate::nats::refusal::{not_sent, unreachable_at};
 use crate::nats::standing::Standing;
 
 /// A connection that has been greeted.

@@ -22,8 +22,9 @@ use crate::nats::answer::{self, Answer};
 use crate::nats::connection::lock;
 use crate::nats::headers::{Packed, header_map, wire_bytes};
 use crate::nats::in_flight::{Asker, InFlight};
+use crate::nats::refusal::{not_sent, oversize, refusal, unreachable_at};
 use crate::nats::standing::Standing;
-use crate::nats::subject::subject_of;
+use crate::nats::subject::Subjects;
 use crate::nats::{security, stream};
 
 /// How many publishes wait to be handed to the client library; more wait in their callers.
@@ -203,7 +204,7 @@ impl Life {
                                 answers.answer(ticket, Err(oversize(bytes, max_payload)));
                                 continue;
                             }
-                            let subject = subjects.of(&self.address, message.topic());
+                            let subject = subjects.of(self.address.prefix(), message.topic());
                             let sending =
                                 Sending { subject, headers, body: message.body().clone() };
                             self.send(client, inbox, sending, Asker::Relay(answers, ticket)).await;
@@ -351,37 +352,6 @@ impl Drop for Unsaid {
     }
 }
 
-/// The subject of the topic that was published to last: most messages go where the one before went.
-#[derive(Default)]
-struct Subjects {
-    topic: String,
-    subject: Option<Subject>,
-}
-
-impl Subjects {
-    fn of(&mut self, address: &NatsAddress, topic: &str) -> Subject {
-        match &self.subject {
-            Some(subject) if self.topic == topic => subject.clone(),
-            _ => {
-                topic.clone_into(&mut self.topic);
-                let subject = Subject::from(subject_of(address.prefix(), topic));
-                self.subject.insert(subject).clone()
-            }
-        }
-    }
-}
-
-/// What the client library does not even send.
-fn refusal(error: &async_nats::PublishError) -> PublishError {
-    match error.kind() {
-        async_nats::PublishErrorKind::MaxPayloadExceeded
-        | async_nats::PublishErrorKind::InvalidSubject => {
-            PublishError::permanent(error.to_string())
-        }
-        async_nats::PublishErrorKind::Send => not_sent("the connection ended"),
-    }
-}
-
 /// Keeps what the server complained of; a subject that this user may not publish to fails those
 /// who wait for it, since nothing else will answer them.
 fn note(signals: &Signals, in_flight: &InFlight, error: &ServerError) {
@@ -401,18 +371,4 @@ fn note(signals: &Signals, in_flight: &InFlight, error: &ServerError) {
         return;
     }
     *lock(&signals.last_error) = Some(text);
-}
-
-pub(super) fn oversize(bytes: usize, max: usize) -> PublishError {
-    PublishError::permanent(format!(
-        "the message has {bytes} bytes with its headers, and the server takes {max} (max_payload)"
-    ))
-}
-
-pub(super) fn not_sent(ending: &str) -> PublishError {
-    PublishError::unreachable(format!("{ending}; the message was not sent"))
-}
-
-pub(super) fn unreachable_at(address: &NatsAddress, reason: &str) -> PublishError {
-    PublishError::unreachable(format!("cannot connect to {address}: {reason}"))
 }

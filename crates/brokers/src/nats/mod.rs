@@ -74,6 +74,7 @@ mod in_flight;
 mod life;
 mod parameters;
 mod publisher;
+mod refusal;
 mod security;
 mod standing;
 mod stream;

@@ -14,7 +14,7 @@ use crate::nats::address::NatsAddress;
 use crate::nats::answer::Answer;
 use crate::nats::connection::{Connection, lock};
 use crate::nats::headers::{Packed, wire_bytes_bound};
-use crate::nats::life::oversize;
+use crate::nats::refusal::oversize;
 use crate::nats::standing::Standing;
 use crate::nats::subject::subject_of;
 

@@ -1,6 +1,8 @@
 //! From a topic to a subject and back. The rule stands in [`crate::nats`]; no two topics give the
 //! same subject under one prefix.
 
+use async_nats::Subject;
+
 use crate::percent;
 
 /// The subject of `topic` under `prefix` (without a dot at its end; empty for none).
@@ -68,6 +70,26 @@ pub(crate) fn overlap(one: &str, other: &str) -> bool {
             (Some(">"), Some(_)) | (Some(_), Some(">")) | (None, None) => return true,
             (Some(a), Some(b)) if a == b || a == "*" || b == "*" => {}
             _ => return false,
+        }
+    }
+}
+
+/// The subject of the topic that was published to last: most messages go where the one before went.
+#[derive(Default)]
+pub(super) struct Subjects {
+    topic: String,
+    subject: Option<Subject>,
+}
+
+impl Subjects {
+    pub(super) fn of(&mut self, prefix: &str, topic: &str) -> Subject {
+        match &self.subject {
+            Some(subject) if self.topic == topic => subject.clone(),
+            _ => {
+                topic.clone_into(&mut self.topic);
+                let subject = Subject::from(subject_of(prefix, topic));
+                self.subject.insert(subject).clone()
+            }
         }
     }
 }

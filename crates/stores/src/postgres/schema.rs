@@ -60,7 +60,7 @@ const RELATIONS: [&str; 29] = [
     "barrier_evidence_n_seq",
     "barrier_evidence_pkey",
 ];
-const FUNCTIONS: [&str; 43] = [
+const FUNCTIONS: [&str; 44] = [
     "send",
     "record_keys",
     "barrier_message_id",
@@ -73,6 +73,7 @@ const FUNCTIONS: [&str; 43] = [
     "barrier_hand_on_patiently",
     "barrier_settle",
     "barrier_resolve",
+    "barrier_resolve_one",
     "barrier_has_left",
     "barrier_is_over",
     "barrier_fill",

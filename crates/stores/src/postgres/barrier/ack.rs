@@ -80,6 +80,16 @@ fn resolution<'a>(
     outcomes: &'a [String],
 ) -> super::Call<'a> {
     let epoch = batch.epoch.map(|epoch| i32::try_from(epoch).unwrap_or(i32::MAX));
+    if let ([ack], [outcome], false) = (given, outcomes, batch.all_or_nothing) {
+        let params = [
+            Param::Bytes(ack.member.as_bytes()),
+            Param::Flag(ack.outcome.is_ok()),
+            Param::Text(Some(outcome)),
+            Param::Text(Some(&batch.channel)),
+            Param::Int(epoch),
+        ];
+        return call(sql::BARRIER_RESOLVE_ONE, &batch.id, params);
+    }
     call(
         sql::BARRIER_RESOLVE,
         &batch.id,

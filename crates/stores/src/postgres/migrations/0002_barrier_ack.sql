@@ -193,3 +193,33 @@ END
 $$;
 REVOKE ALL ON FUNCTION sendoff.barrier_resolve(
     text, text, bytea[], boolean[], text[], text, boolean, integer) FROM PUBLIC;
+
+-- One acknowledgement. Nearly every one is of a pending member that nobody watches, of a barrier that is
+-- open: that is one statement, with as few settings around it as it can do with. Everything else is
+-- the other function's business, also where the watch came to the member while this waited for its row.
+CREATE OR REPLACE FUNCTION sendoff.barrier_resolve_one(
+    p_tenant text, p_id text, p_name bytea, p_ok boolean, p_outcome text, p_channel text,
+    p_epoch integer
+) RETURNS text
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp SET lock_timeout = '2s' SET enable_seqscan = off
+AS $$
+BEGIN
+    UPDATE sendoff.barrier_member m
+       SET resolved_at = clock_timestamp(), ok = p_ok, outcome = p_outcome, channel = p_channel
+      FROM sendoff.barrier b
+     WHERE b.tenant = p_tenant AND b.id = p_id AND NOT b.gone AND b.state = 'open'
+       AND clock_timestamp() < b.expires_at - interval '1 hour'
+       AND (p_epoch IS NULL OR p_epoch = b.epoch)
+       AND (p_ok OR NOT b.first_failure)
+       AND m.barrier = ANY (ARRAY[b.no]) AND m.name = p_name AND NOT m.watched
+       AND coalesce(m.resolved_at, 'infinity') = 'infinity';
+    IF FOUND THEN
+        RETURN '{}';
+    END IF;
+    RETURN sendoff.barrier_resolve(p_tenant, p_id, ARRAY[p_name], ARRAY[p_ok], ARRAY[p_outcome],
+                                   p_channel, false, p_epoch);
+END
+$$;
+REVOKE ALL ON FUNCTION sendoff.barrier_resolve_one(
+    text, text, bytea, boolean, text, text, integer) FROM PUBLIC;

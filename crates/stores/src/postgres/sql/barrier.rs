@@ -6,6 +6,8 @@ pub(in crate::postgres) const BARRIER_INSERT: &str =
     "SELECT sendoff.barrier_insert($1, $2, $3, $4, $5, $6)";
 pub(in crate::postgres) const BARRIER_RESOLVE: &str =
     "SELECT sendoff.barrier_resolve($1, $2, $3, $4, $5, $6, $7, $8)";
+pub(in crate::postgres) const BARRIER_RESOLVE_ONE: &str =
+    "SELECT sendoff.barrier_resolve_one($1, $2, $3, $4, $5, $6, $7)";
 pub(in crate::postgres) const BARRIER_GROW: &str = "SELECT sendoff.barrier_grow($1, $2, $3, $4)";
 pub(in crate::postgres) const BARRIER_SEAL: &str = "SELECT sendoff.barrier_seal($1, $2)";
 pub(in crate::postgres) const BARRIER_CANCEL: &str = "SELECT sendoff.barrier_cancel($1, $2)";
