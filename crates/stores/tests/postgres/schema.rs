@@ -65,7 +65,8 @@ async fn a_schema_that_another_text_of_a_migration_made_is_refused_and_not_touch
     let client = connect(&url).await;
     client
         .batch_execute(
-            "UPDATE sendoff.schema_version SET checksum = md5('another text'); \
+            "UPDATE sendoff.schema_version SET checksum = md5('another text') \
+              WHERE version = 1; \
              DROP INDEX sendoff.outbox_held",
         )
         .await

@@ -229,7 +229,7 @@ async fn a_schema_that_another_text_of_a_migration_made_is_refused_and_not_touch
     let shop = Shop::open().await;
     shop.connection()
         .execute_batch(
-            "UPDATE sendoff_schema_version SET checksum = 'of another text';
+            "UPDATE sendoff_schema_version SET checksum = 'of another text' WHERE version = 1;
              DROP INDEX sendoff_outbox_held;",
         )
         .unwrap();
