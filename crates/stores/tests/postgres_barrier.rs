@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use sendoff_conformance::barrier::{End, OpenTransaction, Store, Subject};
 use sendoff_conformance::servers::fresh_database;
 use sendoff_core::barrier::{
-    AckBatch, AckedBatch, Answer, BarrierId, BarrierTransaction, Barriers, Change, Changed,
-    Continuation, Created, Failed, Outcomes, Page, Plan, Status,
+    AckBatch, AckedBatch, Answer, BarrierId, BarrierResult, BarrierTransaction, Barriers, Change,
+    Changed, Continuation, Created, Failed, MemberOutcome, Outcomes, Page, Plan, Status,
 };
 use sendoff_core::outbox::Transaction;
 use sendoff_core::{Error, ErrorKind, Message, Result};
@@ -113,11 +113,18 @@ impl OpenTransaction for Open {
         self.0.barrier_status(id).await.map_err(failed)
     }
 
-    async fn hydrate(&mut self, continuation: &Continuation) -> Result<Option<Status>> {
+    async fn hydrate(&mut self, continuation: &Continuation) -> Result<Option<BarrierResult>> {
         let barriers = Barriers::of_tenant(continuation.tenant.as_str());
         barriers.hydrate(&mut self.0, continuation).await.map_err(|error| match error {
             Failed::Driver(error) => failed(error),
             Failed::Refused(refusal) => Error::invalid("hydrating", refusal.to_string()),
+        })
+    }
+
+    async fn get(&mut self, of: &BarrierResult, member: &str) -> Result<Option<MemberOutcome>> {
+        of.get(&mut self.0, member).await.map_err(|error| match error {
+            Failed::Driver(error) => failed(error),
+            Failed::Refused(refusal) => Error::invalid("reading a member", refusal.to_string()),
         })
     }
 

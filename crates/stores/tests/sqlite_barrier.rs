@@ -10,8 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sendoff_conformance::barrier::{End, OpenTransaction, Store, Subject};
 use sendoff_core::barrier::{
-    AckBatch, AckedBatch, Answer, BarrierId, Barriers, Change, Changed, Continuation, Created,
-    Failed, Outcomes, Page, Plan, Status,
+    AckBatch, AckedBatch, Answer, BarrierId, BarrierResult, Barriers, Change, Changed,
+    Continuation, Created, Failed, MemberOutcome, Outcomes, Page, Plan, Status,
 };
 use sendoff_core::{Error, Message, Result};
 use sendoff_stores::sqlite::{SqliteOptions, SqliteStore, kind_of};
@@ -182,13 +182,19 @@ mod in_rusqlite {
             self.step(move |transaction| transaction.barrier_status(&id)).await
         }
 
-        async fn hydrate(&mut self, continuation: &Continuation) -> Result<Option<Status>> {
+        async fn hydrate(&mut self, continuation: &Continuation) -> Result<Option<BarrierResult>> {
             let continuation = continuation.clone();
             let hydrated = self.step(move |transaction| {
                 let barriers = Barriers::of_tenant(continuation.tenant.as_str());
                 Ok(barriers.hydrate_blocking(transaction, &continuation))
             });
             hydrated.await?.map_err(|failed| told(failed, mapped))
+        }
+
+        async fn get(&mut self, of: &BarrierResult, member: &str) -> Result<Option<MemberOutcome>> {
+            let (of, member) = (of.clone(), member.to_owned());
+            let found = self.step(move |transaction| Ok(of.get_blocking(transaction, &member)));
+            found.await?.map_err(|failed| told(failed, mapped))
         }
 
         async fn outcomes(&mut self, page: &Page) -> Result<Option<Outcomes>> {
@@ -268,10 +274,15 @@ mod in_sqlx {
             self.transaction.barrier_status(id).await.map_err(mapped)
         }
 
-        async fn hydrate(&mut self, continuation: &Continuation) -> Result<Option<Status>> {
+        async fn hydrate(&mut self, continuation: &Continuation) -> Result<Option<BarrierResult>> {
             let barriers = Barriers::of_tenant(continuation.tenant.as_str());
             let hydrated = barriers.hydrate(&mut self.transaction, continuation).await;
             hydrated.map_err(|failed| told(failed, mapped))
+        }
+
+        async fn get(&mut self, of: &BarrierResult, member: &str) -> Result<Option<MemberOutcome>> {
+            let found = of.get(&mut self.transaction, member).await;
+            found.map_err(|failed| told(failed, mapped))
         }
 
         async fn outcomes(&mut self, page: &Page) -> Result<Option<Outcomes>> {

@@ -176,6 +176,9 @@ pub(crate) struct ResultsArguments {
     /// Only members whose names come after this one
     #[arg(long, value_name = "NAME")]
     pub(crate) after: Option<OsString>,
+    /// Only this member, resolved or not
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["which", "after", "limit"])]
+    pub(crate) member: Option<OsString>,
     /// At most this many members [default: all of them]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::barrier::{
-    AckBatch, AckedBatch, Answer, BarrierDesk, BarrierId, Change, Changed, Continuation, Created,
-    Outcomes, Page, Plan, Status,
+    AckBatch, AckedBatch, Answer, BarrierDesk, BarrierId, BarrierResult, Change, Changed,
+    Continuation, Created, MemberOutcome, Outcomes, Page, Plan, Status,
 };
 use sendoff_core::store::{OutboxDesk, OutboxStore};
 use sendoff_core::{Message, Result};
@@ -57,7 +57,10 @@ pub trait OpenTransaction: Send {
     async fn status(&mut self, id: &BarrierId) -> Result<Option<Status>>;
 
     /// The barrier of a continuation, by `Barriers::hydrate`.
-    async fn hydrate(&mut self, continuation: &Continuation) -> Result<Option<Status>>;
+    async fn hydrate(&mut self, continuation: &Continuation) -> Result<Option<BarrierResult>>;
+
+    /// One member of what was hydrated, by `BarrierResult::get`.
+    async fn get(&mut self, of: &BarrierResult, member: &str) -> Result<Option<MemberOutcome>>;
 
     /// A page of outcomes.
     async fn outcomes(&mut self, page: &Page) -> Result<Option<Outcomes>>;

@@ -25,6 +25,7 @@ mod plan;
 mod policy;
 mod port;
 mod refusal;
+mod result;
 mod status;
 
 pub use answer::{
@@ -41,6 +42,7 @@ pub use plan::{Member, OnDeadline, Parent, Plan, PlanBuilder, Probe};
 pub use policy::{Counting, Policy, Quota, Tally, Wanted};
 pub use port::{BarrierDesk, BarrierTransaction, attend};
 pub use refusal::{Refusal, RefusalCode};
+pub use result::BarrierResult;
 pub use status::{
     BarrierState, Evidence, EvidenceKind, MemberOutcome, Outcomes, Page, Reason, Status, Which, Why,
 };
