@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_conformance::barrier::{End, OpenTransaction, Store, Subject};
+use sendoff_conformance::barrier::{End, OpenTransaction, Store, Subject, WrittenKeys};
 use sendoff_core::barrier::{
     AckBatch, AckedBatch, Answer, BarrierId, BarrierResult, BarrierTransaction, Barriers, Change,
     Changed, Continuation, Created, Failed, MemberOutcome, Outcomes, Page, Plan, Status,
@@ -28,7 +28,7 @@ impl Subject for Memory {
     }
 
     async fn open(&self) -> Result<Arc<dyn Store>> {
-        Ok(Arc::new(self.store.another()))
+        Ok(Arc::new(self.store.another().with_key_source(Arc::new(WrittenKeys))))
     }
 
     async fn begin(&self) -> Result<Box<dyn OpenTransaction>> {

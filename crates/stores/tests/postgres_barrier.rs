@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_conformance::barrier::{End, OpenTransaction, Store, Subject};
+use sendoff_conformance::barrier::{End, OpenTransaction, Store, Subject, WrittenKeys};
 use sendoff_conformance::servers::fresh_database;
 use sendoff_core::barrier::{
     AckBatch, AckedBatch, Answer, BarrierId, BarrierResult, BarrierTransaction, Barriers, Change,
@@ -45,7 +45,8 @@ impl Subject for Database {
     }
 
     async fn open(&self) -> Result<Arc<dyn Store>> {
-        Ok(Arc::new(PostgresStore::new(&self.url, PostgresOptions::default())?))
+        let store = PostgresStore::new(&self.url, PostgresOptions::default())?;
+        Ok(Arc::new(store.with_key_source(Arc::new(WrittenKeys))))
     }
 
     async fn begin(&self) -> Result<Box<dyn OpenTransaction>> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_conformance::barrier::{End, OpenTransaction, Store, Subject};
+use sendoff_conformance::barrier::{End, OpenTransaction, Store, Subject, WrittenKeys};
 use sendoff_core::barrier::{
     AckBatch, AckedBatch, Answer, BarrierId, BarrierResult, Barriers, Change, Changed,
     Continuation, Created, Failed, MemberOutcome, Outcomes, Page, Plan, Status,
@@ -51,7 +51,8 @@ impl File {
 
     fn open(&self) -> Result<Arc<dyn Store>> {
         let options = SqliteOptions { create: true, ..SqliteOptions::default() };
-        Ok(Arc::new(SqliteStore::open(&self.path, options)?))
+        let store = SqliteStore::open(&self.path, options)?;
+        Ok(Arc::new(store.with_key_source(Arc::new(WrittenKeys))))
     }
 
     fn age(&self, by: Duration) -> Result<()> {

@@ -120,7 +120,7 @@ pub(crate) struct CreateArguments {
     /// A query that gives (member, ok, error, result) of acknowledgements that were lost
     #[arg(long, value_name = "QUERY", conflicts_with = "probe_keys")]
     pub(crate) probe_sql: Option<String>,
-    /// The prefix of objects whose names say which members are done
+    /// A prefix of files that say which members are done, such as folder:acks/batch-7/
     #[arg(long, value_name = "PREFIX")]
     pub(crate) probe_keys: Option<String>,
 }

@@ -190,6 +190,12 @@ fn what_is_refused_is_a_problem_document_and_changes_nothing() {
                 r#"{"id":"c","members":["x"],"probe":{"sql":"SELECT 1"}}"#,
                 "invalid",
             ),
+            (
+                "POST",
+                "/v1/barriers",
+                r#"{"id":"c","members":["x"],"probe":{"keys":"folder:acks/"}}"#,
+                "invalid",
+            ),
             ("DELETE", "/v1/barriers/b", "", "method_not_allowed"),
             ("GET", "/v1/nothing", "", "no_route"),
         ] {

@@ -23,7 +23,8 @@ pub trait Subject: Sized + Send + Sync + 'static {
     /// A new database or file without a schema. It goes when the subject is dropped.
     async fn empty() -> Result<Self>;
 
-    /// A handle of its own on the data, with connections of its own, as another process has.
+    /// A handle of its own on the data, with connections of its own, as another process has. Its source
+    /// of keys is [`super::WrittenKeys`].
     async fn open(&self) -> Result<Arc<dyn Store>>;
 
     /// Begins a transaction on a connection of its own, as a user's program does.
