@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use sendoff_conformance::barrier::{End, OpenTransaction, Store, Subject, WrittenKeys};
 use sendoff_core::barrier::{
     AckBatch, AckedBatch, Answer, BarrierId, BarrierResult, BarrierTransaction, Barriers, Change,
-    Changed, Continuation, Created, Failed, MemberOutcome, Outcomes, Page, Plan, Status,
+    Changed, Continuation, Created, Failed, Outcomes, Page, Plan, Status,
 };
 use sendoff_core::memory::{MemoryStore, MemoryTransaction};
 use sendoff_core::outbox::Transaction;
@@ -70,13 +70,6 @@ impl OpenTransaction for Open {
         barriers.hydrate(&mut self.0, continuation).await.map_err(|failed| match failed {
             Failed::Driver(error) => error,
             Failed::Refused(refusal) => Error::invalid("hydrating", refusal.to_string()),
-        })
-    }
-
-    async fn get(&mut self, of: &BarrierResult, member: &str) -> Result<Option<MemberOutcome>> {
-        of.get(&mut self.0, member).await.map_err(|failed| match failed {
-            Failed::Driver(error) => error,
-            Failed::Refused(refusal) => Error::invalid("reading a member", refusal.to_string()),
         })
     }
 

@@ -11,7 +11,7 @@ use sendoff_conformance::barrier::{End, OpenTransaction, Store, Subject, Written
 use sendoff_conformance::servers::fresh_database;
 use sendoff_core::barrier::{
     AckBatch, AckedBatch, Answer, BarrierId, BarrierResult, BarrierTransaction, Barriers, Change,
-    Changed, Continuation, Created, Failed, MemberOutcome, Outcomes, Page, Plan, Status,
+    Changed, Continuation, Created, Failed, Outcomes, Page, Plan, Status,
 };
 use sendoff_core::outbox::Transaction;
 use sendoff_core::{Error, ErrorKind, Message, Result};
@@ -119,13 +119,6 @@ impl OpenTransaction for Open {
         barriers.hydrate(&mut self.0, continuation).await.map_err(|error| match error {
             Failed::Driver(error) => failed(error),
             Failed::Refused(refusal) => Error::invalid("hydrating", refusal.to_string()),
-        })
-    }
-
-    async fn get(&mut self, of: &BarrierResult, member: &str) -> Result<Option<MemberOutcome>> {
-        of.get(&mut self.0, member).await.map_err(|error| match error {
-            Failed::Driver(error) => failed(error),
-            Failed::Refused(refusal) => Error::invalid("reading a member", refusal.to_string()),
         })
     }
 

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use sendoff_conformance::barrier::{End, OpenTransaction, Store, Subject, WrittenKeys};
 use sendoff_core::barrier::{
     AckBatch, AckedBatch, Answer, BarrierId, BarrierResult, Barriers, Change, Changed,
-    Continuation, Created, Failed, MemberOutcome, Outcomes, Page, Plan, Status,
+    Continuation, Created, Failed, Outcomes, Page, Plan, Status,
 };
 use sendoff_core::{Error, Message, Result};
 use sendoff_stores::sqlite::{SqliteOptions, SqliteStore, kind_of};
@@ -192,12 +192,6 @@ mod in_rusqlite {
             hydrated.await?.map_err(|failed| told(failed, mapped))
         }
 
-        async fn get(&mut self, of: &BarrierResult, member: &str) -> Result<Option<MemberOutcome>> {
-            let (of, member) = (of.clone(), member.to_owned());
-            let found = self.step(move |transaction| Ok(of.get_blocking(transaction, &member)));
-            found.await?.map_err(|failed| told(failed, mapped))
-        }
-
         async fn outcomes(&mut self, page: &Page) -> Result<Option<Outcomes>> {
             let page = page.clone();
             self.step(move |transaction| transaction.barrier_outcomes(&page)).await
@@ -279,11 +273,6 @@ mod in_sqlx {
             let barriers = Barriers::of_tenant(continuation.tenant.as_str());
             let hydrated = barriers.hydrate(&mut self.transaction, continuation).await;
             hydrated.map_err(|failed| told(failed, mapped))
-        }
-
-        async fn get(&mut self, of: &BarrierResult, member: &str) -> Result<Option<MemberOutcome>> {
-            let found = of.get(&mut self.transaction, member).await;
-            found.map_err(|failed| told(failed, mapped))
         }
 
         async fn outcomes(&mut self, page: &Page) -> Result<Option<Outcomes>> {

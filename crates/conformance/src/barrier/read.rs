@@ -92,23 +92,23 @@ pub async fn a_member_is_read_by_its_name<S: Subject>() -> Result<()> {
     assert_eq!(result.missing_count(), 2);
     assert_eq!(result.state_value(), Some(&Json::parse(r#"{"n":1}"#)?));
     assert!(result.completed_at() > Some(result.created_at()));
-    let Some(well) = transaction.get(&result, "ab").await? else { panic!("it is a member") };
-    assert_eq!(well.outcome, Some(Outcome::ok().with_result(Json::parse("7")?)));
-    assert!(well.at.is_some() && well.member == name("ab"));
-    let Some(bad) = transaction.get(&result, "c").await? else { panic!("it is a member") };
-    assert_eq!(bad.outcome, Some(failed));
-    for missing in ["a", "b"] {
-        let Some(missing) = transaction.get(&result, missing).await? else {
-            panic!("it is a member")
+    let mut read = Vec::new();
+    for member in ["ab", "c", "a", "b", "A", "abc", " a"] {
+        let Some(page) = transaction.outcomes(&only("b", member)).await? else {
+            panic!("it is there")
         };
-        assert_eq!((missing.outcome, missing.at), (None, None));
+        assert!(page.next_after.is_none(), "{member}");
+        assert!(page.members.iter().all(|one| one.member == name(member)), "{member}");
+        read.push(page.members.into_iter().next());
     }
-    for stranger in ["", "A", "abc", " a"] {
-        let found = transaction.get(&result, stranger).await;
-        assert!(
-            if stranger.is_empty() { found.is_err() } else { found?.is_none() },
-            "{stranger:?}"
-        );
+    let [Some(well), Some(bad), Some(a), Some(b), None, None, None] = &read[..] else {
+        panic!("{read:?}")
+    };
+    assert_eq!(well.outcome, Some(Outcome::ok().with_result(Json::parse("7")?)));
+    assert_eq!(bad.outcome, Some(failed));
+    assert!(well.at.is_some() && bad.at.is_some());
+    for missing in [a, b] {
+        assert_eq!((&missing.outcome, missing.at), (&None, None));
     }
     transaction.commit().await
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sendoff_core::barrier::{
     AckBatch, AckedBatch, Answer, BarrierDesk, BarrierId, BarrierResult, Change, Changed,
-    Continuation, Created, MemberOutcome, Outcomes, Page, Plan, Status,
+    Continuation, Created, Outcomes, Page, Plan, Status,
 };
 use sendoff_core::store::{OutboxDesk, OutboxStore};
 use sendoff_core::{Message, Result};
@@ -59,9 +59,6 @@ pub trait OpenTransaction: Send {
 
     /// The barrier of a continuation, by `Barriers::hydrate`.
     async fn hydrate(&mut self, continuation: &Continuation) -> Result<Option<BarrierResult>>;
-
-    /// One member of what was hydrated, by `BarrierResult::get`.
-    async fn get(&mut self, of: &BarrierResult, member: &str) -> Result<Option<MemberOutcome>>;
 
     /// A page of outcomes.
     async fn outcomes(&mut self, page: &Page) -> Result<Option<Outcomes>>;
