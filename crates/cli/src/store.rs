@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use sendoff::barrier::BarrierDesk;
+use sendoff::file::FolderKeys;
 use sendoff::postgres::PostgresStore;
 use sendoff::sqlite::SqliteStore;
 use sendoff::store::{OutboxDesk, OutboxStore, SchemaState};
@@ -54,10 +55,12 @@ impl Store {
                         ErrorKind::NotFound => Failure::with_exit(Exit::Schema, error),
                         _ => error.into(),
                     })?;
+                let store = store.with_key_source(Arc::new(FolderKeys));
                 Ok(Self::of(Arc::new(store), url, remedy))
             }
             Address::Postgres(address) => {
-                let store = PostgresStore::new(&address, configuration.postgres()?)?;
+                let store = PostgresStore::new(&address, configuration.postgres()?)?
+                    .with_key_source(Arc::new(FolderKeys));
                 Ok(Self::of(Arc::new(store), url, remedy))
             }
         }

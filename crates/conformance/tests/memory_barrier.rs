@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_conformance::barrier::{End, OpenTransaction, Store, Subject};
+use sendoff_conformance::barrier::{End, OpenTransaction, Store, Subject, WrittenKeys};
 use sendoff_core::barrier::{
-    AckBatch, AckedBatch, Answer, BarrierId, BarrierTransaction, Barriers, Change, Changed,
-    Continuation, Created, Failed, Outcomes, Page, Plan, Status,
+    AckBatch, AckedBatch, Answer, BarrierId, BarrierResult, BarrierTransaction, Barriers, Change,
+    Changed, Continuation, Created, Failed, Outcomes, Page, Plan, Status,
 };
 use sendoff_core::memory::{MemoryStore, MemoryTransaction};
 use sendoff_core::outbox::Transaction;
@@ -28,7 +28,7 @@ impl Subject for Memory {
     }
 
     async fn open(&self) -> Result<Arc<dyn Store>> {
-        Ok(Arc::new(self.store.another()))
+        Ok(Arc::new(self.store.another().with_key_source(Arc::new(WrittenKeys))))
     }
 
     async fn begin(&self) -> Result<Box<dyn OpenTransaction>> {
@@ -65,7 +65,7 @@ impl OpenTransaction for Open {
         self.0.barrier_status(id).await
     }
 
-    async fn hydrate(&mut self, continuation: &Continuation) -> Result<Option<Status>> {
+    async fn hydrate(&mut self, continuation: &Continuation) -> Result<Option<BarrierResult>> {
         let barriers = Barriers::of_tenant(continuation.tenant.as_str());
         barriers.hydrate(&mut self.0, continuation).await.map_err(|failed| match failed {
             Failed::Driver(error) => error,

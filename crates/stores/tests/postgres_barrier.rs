@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_conformance::barrier::{End, OpenTransaction, Store, Subject};
+use sendoff_conformance::barrier::{End, OpenTransaction, Store, Subject, WrittenKeys};
 use sendoff_conformance::servers::fresh_database;
 use sendoff_core::barrier::{
-    AckBatch, AckedBatch, Answer, BarrierId, BarrierTransaction, Barriers, Change, Changed,
-    Continuation, Created, Failed, Outcomes, Page, Plan, Status,
+    AckBatch, AckedBatch, Answer, BarrierId, BarrierResult, BarrierTransaction, Barriers, Change,
+    Changed, Continuation, Created, Failed, Outcomes, Page, Plan, Status,
 };
 use sendoff_core::outbox::Transaction;
 use sendoff_core::{Error, ErrorKind, Message, Result};
@@ -45,7 +45,8 @@ impl Subject for Database {
     }
 
     async fn open(&self) -> Result<Arc<dyn Store>> {
-        Ok(Arc::new(PostgresStore::new(&self.url, PostgresOptions::default())?))
+        let store = PostgresStore::new(&self.url, PostgresOptions::default())?;
+        Ok(Arc::new(store.with_key_source(Arc::new(WrittenKeys))))
     }
 
     async fn begin(&self) -> Result<Box<dyn OpenTransaction>> {
@@ -113,7 +114,7 @@ impl OpenTransaction for Open {
         self.0.barrier_status(id).await.map_err(failed)
     }
 
-    async fn hydrate(&mut self, continuation: &Continuation) -> Result<Option<Status>> {
+    async fn hydrate(&mut self, continuation: &Continuation) -> Result<Option<BarrierResult>> {
         let barriers = Barriers::of_tenant(continuation.tenant.as_str());
         barriers.hydrate(&mut self.0, continuation).await.map_err(|error| match error {
             Failed::Driver(error) => failed(error),

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_conformance::barrier::{End, OpenTransaction, Store, Subject};
+use sendoff_conformance::barrier::{End, OpenTransaction, Store, Subject, WrittenKeys};
 use sendoff_core::barrier::{
-    AckBatch, AckedBatch, Answer, BarrierId, Barriers, Change, Changed, Continuation, Created,
-    Failed, Outcomes, Page, Plan, Status,
+    AckBatch, AckedBatch, Answer, BarrierId, BarrierResult, Barriers, Change, Changed,
+    Continuation, Created, Failed, Outcomes, Page, Plan, Status,
 };
 use sendoff_core::{Error, Message, Result};
 use sendoff_stores::sqlite::{SqliteOptions, SqliteStore, kind_of};
@@ -51,7 +51,8 @@ impl File {
 
     fn open(&self) -> Result<Arc<dyn Store>> {
         let options = SqliteOptions { create: true, ..SqliteOptions::default() };
-        Ok(Arc::new(SqliteStore::open(&self.path, options)?))
+        let store = SqliteStore::open(&self.path, options)?;
+        Ok(Arc::new(store.with_key_source(Arc::new(WrittenKeys))))
     }
 
     fn age(&self, by: Duration) -> Result<()> {
@@ -182,7 +183,7 @@ mod in_rusqlite {
             self.step(move |transaction| transaction.barrier_status(&id)).await
         }
 
-        async fn hydrate(&mut self, continuation: &Continuation) -> Result<Option<Status>> {
+        async fn hydrate(&mut self, continuation: &Continuation) -> Result<Option<BarrierResult>> {
             let continuation = continuation.clone();
             let hydrated = self.step(move |transaction| {
                 let barriers = Barriers::of_tenant(continuation.tenant.as_str());
@@ -268,7 +269,7 @@ mod in_sqlx {
             self.transaction.barrier_status(id).await.map_err(mapped)
         }
 
-        async fn hydrate(&mut self, continuation: &Continuation) -> Result<Option<Status>> {
+        async fn hydrate(&mut self, continuation: &Continuation) -> Result<Option<BarrierResult>> {
             let barriers = Barriers::of_tenant(continuation.tenant.as_str());
             let hydrated = barriers.hydrate(&mut self.transaction, continuation).await;
             hydrated.map_err(|failed| told(failed, mapped))

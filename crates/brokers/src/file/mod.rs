@@ -38,9 +38,14 @@
 //! Standard output is written and flushed, not synced, and a reader that has gone makes the
 //! publishes fail as `Unreachable`.
 //!
-//! What does not belong here: rotation itself, compression, reading files as a source.
+//! # Keys
+//!
+//! [`FolderKeys`] lists the files of a folder for barriers whose probe is a prefix of keys.
+//!
+//! What does not belong here: rotation itself, compression, reading lines as a source of messages.
 
 mod address;
+mod folder;
 mod journal;
 mod line;
 mod lock;
@@ -49,6 +54,7 @@ mod stdout;
 mod writer;
 
 pub use address::FileAddress;
+pub use folder::FolderKeys;
 pub use line::read_line;
 pub use publisher::FilePublisher;
 pub use stdout::StdoutPublisher;

@@ -120,7 +120,7 @@ pub(crate) struct CreateArguments {
     /// A query that gives (member, ok, error, result) of acknowledgements that were lost
     #[arg(long, value_name = "QUERY", conflicts_with = "probe_keys")]
     pub(crate) probe_sql: Option<String>,
-    /// The prefix of objects whose names say which members are done
+    /// A prefix of files that say which members are done, such as folder:acks/batch-7/
     #[arg(long, value_name = "PREFIX")]
     pub(crate) probe_keys: Option<String>,
 }
@@ -176,6 +176,9 @@ pub(crate) struct ResultsArguments {
     /// Only members whose names come after this one
     #[arg(long, value_name = "NAME")]
     pub(crate) after: Option<OsString>,
+    /// Only this member, resolved or not
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["which", "after", "limit"])]
+    pub(crate) member: Option<OsString>,
     /// At most this many members [default: all of them]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,

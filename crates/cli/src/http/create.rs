@@ -88,16 +88,12 @@ impl Asked {
         if let Some(parent) = self.parent {
             plan = plan.member_of(parent.id, parent.member);
         }
-        match self.probe {
-            // A query runs with the relay's rights, which a client over HTTP has not.
-            Some(Probe::Sql(_)) => {
-                return Err(invalid(
-                    "a probe of SQL is not taken over HTTP; create the barrier with \
-                     `sendoff barrier create --probe-sql`",
-                ));
-            }
-            Some(probe) => plan = plan.probe(probe),
-            None => {}
+        // It runs with the relay's rights, which a client over HTTP has not.
+        if self.probe.is_some() {
+            return Err(invalid(
+                "a probe is not taken over HTTP; create the barrier with `sendoff barrier create \
+                 --probe-sql` or `--probe-keys`",
+            ));
         }
         plan.build()
     }

@@ -3,7 +3,7 @@
 use axum::Json as Answer;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use sendoff::barrier::{MemberName, MemberOutcome, Page, Refusal, Which};
+use sendoff::barrier::{MemberName, MemberOutcome, Page, Refusal, RefusalCode, Which};
 use serde::Serialize;
 
 use super::{Api, Problem, barrier};
@@ -36,6 +36,10 @@ pub(super) async fn results(State(api): State<Api>, request: Request) -> Result<
     let page = page(uri.path(), uri.query().unwrap_or_default())?;
     let outcomes =
         api.0.desk.barrier_outcomes(&page).await?.ok_or_else(|| Refusal::not_found(&page.id))?;
+    if let (Some(name), true) = (&page.only, outcomes.members.is_empty()) {
+        let detail = format!("the barrier {} has no member {name:?}", page.id);
+        return Err(Refusal::new(RefusalCode::UnknownMember, detail).into());
+    }
     let next = outcomes.next_after.as_ref().map(|after| {
         let which = match page.which {
             Which::Resolved => "",
@@ -56,8 +60,13 @@ pub(super) async fn results(State(api): State<Api>, request: Request) -> Result<
 
 fn page(path: &str, query: &str) -> Result<Page, Problem> {
     let invalid = |detail: String| Problem::new("invalid", detail);
-    let mut page =
-        Page { id: barrier(path)?, which: Which::Resolved, after: None, limit: PAGE_MAX };
+    let mut page = Page {
+        id: barrier(path)?,
+        which: Which::Resolved,
+        after: None,
+        limit: PAGE_MAX,
+        only: None,
+    };
     for (name, value) in address::parameters(query) {
         let which = match name.as_str() {
             "failures" => Some(Which::Failed),
@@ -79,6 +88,10 @@ fn page(path: &str, query: &str) -> Result<Page, Problem> {
                     .transpose()
                     .map_err(Problem::from)?;
             }
+            ("member", None) => {
+                let name = value.unwrap_or_default();
+                page.only = Some(MemberName::new(name).map_err(Problem::from)?);
+            }
             ("limit", None) => {
                 page.limit = value
                     .and_then(|value| String::from_utf8(value).ok()?.parse::<u32>().ok())
@@ -89,7 +102,8 @@ fn page(path: &str, query: &str) -> Result<Page, Problem> {
             }
             _ => {
                 return Err(invalid(
-                    "the parameters are failures, missing, pending, after and limit".to_owned(),
+                    "the parameters are failures, missing, pending, after, limit and member"
+                        .to_owned(),
                 ));
             }
         }
@@ -109,7 +123,17 @@ mod tests {
         assert_eq!((asked.which, asked.limit), (Which::Failed, 7));
         assert_eq!(asked.after.unwrap().as_bytes(), b"a b\xff");
         assert_eq!(read("failures=false&after=").unwrap().which, Which::Resolved);
-        for bad in ["limit=0", "limit=1001", "limit=x", "limit", "failure", "failures=2"] {
+        assert_eq!(read("member=a%20b%FF").unwrap().only.unwrap().as_bytes(), b"a b\xff");
+        for bad in [
+            "member",
+            "member=",
+            "limit=0",
+            "limit=1001",
+            "limit=x",
+            "limit",
+            "failure",
+            "failures=2",
+        ] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

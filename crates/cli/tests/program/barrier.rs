@@ -54,6 +54,10 @@ fn the_last_acknowledgement_completes_and_one_continuation_arrives() {
         let failures = folder.barrier(&["results", "b-1", "--failures"]).ok().json();
         assert_eq!(failures["members"][0]["error"], "no");
         assert_eq!(failures["next_after"], Value::Null);
+        let one = folder.barrier(&["results", "b-1", "--member", " b \r"]).ok().json();
+        assert_eq!(one["members"].as_array().map(Vec::len), Some(1), "{one}");
+        assert_eq!(one["members"][0]["error"], "no");
+        folder.refused(&["results", "b-1", "--member", "b"], 8, "unknown_member");
     });
 }
 

@@ -134,3 +134,43 @@ fn lost_acknowledgements_are_found_by_the_probe() {
         assert_eq!(folder.barrier(&["ack", "b", "b"]).ok().json()["complete"], true);
     });
 }
+
+#[test]
+fn files_under_a_prefix_are_acknowledgements() {
+    on_each(|folder| {
+        std::fs::create_dir_all(folder.path("acks/b")).unwrap();
+        folder.write("acks/b/a", b"");
+        folder.write("acks/b/b", br#"{"ok":false,"error":"no"}"#);
+        folder.write("acks/b/c.tmp", b"");
+        folder.write("acks/b/nobody", b"");
+        folder.create("b", &["a", "b", "c"], &["--probe-keys", "folder:acks/b/"]);
+        let found = folder.barrier(&["reconcile", "b"]).ok().json();
+        assert_eq!((&found["resolved"], &found["complete"]), (&json!(2), &json!(false)));
+        let failures = folder.barrier(&["results", "b", "--failures"]).ok().json();
+        assert_eq!(failures["members"][0]["member"], "b");
+        assert_eq!(failures["members"][0]["error"], "no");
+        assert_eq!(failures["members"][0]["channel"], "probe");
+        assert_eq!(folder.barrier(&["ack", "b", "c"]).ok().json()["complete"], true);
+
+        folder.write("members", b"a\n");
+        let lines = ["create", "c", "--members-file", "members", "--probe-keys", "acks/c/"];
+        let error = folder.barrier(&lines).error();
+        assert!(error.to_string().contains("folder:"), "{error}");
+    });
+}
+
+#[test]
+fn a_relay_looks_into_the_folder_before_a_deadline() {
+    on_each(|folder| {
+        std::fs::create_dir_all(folder.path("acks")).unwrap();
+        folder.write("acks/b-a", b"");
+        let deadline = ["--deadline", "1s", "--on-deadline", "continue", "--continue-with", "done"];
+        let probe = ["--probe-keys", "folder:acks/b-"];
+        folder.create("b", &["a", "z"], &[&deadline[..], &probe[..]].concat());
+        std::thread::sleep(std::time::Duration::from_millis(1_200));
+        assert_eq!(folder.arrived("done").len(), 1);
+        let status = folder.state("b");
+        assert_eq!((&status["state"], &status["resolved"]), (&json!("deadline"), &json!(1)));
+        assert_eq!(status["missing"], 1);
+    });
+}

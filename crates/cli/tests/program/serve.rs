@@ -142,6 +142,9 @@ fn results_are_paged_and_each_page_names_the_next() {
         assert_eq!(names, [json!("a b"), json!("c&d"), json!({"base64":"/w=="})]);
         let failures = server.ok("GET", "/v1/barriers/b/results?failures&after=", "", 200);
         assert_eq!(failures["members"][0]["member"], "c&d");
+        let one = server.ok("GET", "/v1/barriers/b/results?member=c%26d", "", 200);
+        assert_eq!(one["members"].as_array().map(Vec::len), Some(1), "{one}");
+        assert_eq!((&one["members"][0]["ok"], &one["next"]), (&json!(false), &json!(null)));
         server.stop();
     });
 }
@@ -170,6 +173,7 @@ fn what_is_refused_is_a_problem_document_and_changes_nothing() {
             ("GET", "/v1/barriers/%FF", "", "invalid"),
             ("GET", "/v1/barriers/b/results?limit=0", "", "invalid"),
             ("GET", "/v1/barriers/b/results?failure", "", "invalid"),
+            ("GET", "/v1/barriers/b/results?member=A", "", "unknown_member"),
             ("POST", "/v1/barriers", "{}", "invalid"),
             ("POST", "/v1/barriers", r#"{"id":"c","members":null}"#, "invalid"),
             ("POST", "/v1/barriers", r#"{"id":"c","members":["x","x"]}"#, "duplicate_name"),
@@ -184,6 +188,12 @@ fn what_is_refused_is_a_problem_document_and_changes_nothing() {
                 "POST",
                 "/v1/barriers",
                 r#"{"id":"c","members":["x"],"probe":{"sql":"SELECT 1"}}"#,
+                "invalid",
+            ),
+            (
+                "POST",
+                "/v1/barriers",
+                r#"{"id":"c","members":["x"],"probe":{"keys":"folder:acks/"}}"#,
                 "invalid",
             ),
             ("DELETE", "/v1/barriers/b", "", "method_not_allowed"),

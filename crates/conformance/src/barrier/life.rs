@@ -26,7 +26,7 @@ pub async fn a_barrier_lives_a_week<S: Subject>() -> Result<()> {
         let status = stage.store.barrier_status(&id(of)).await?;
         let is_over = status.is_none_or(|s| s.state == BarrierState::Expired && !s.complete);
         assert!(is_over, "{of}");
-        let page = Page { id: id(of), which: Which::Resolved, after: None, limit: 10 };
+        let page = Page { id: id(of), which: Which::Resolved, after: None, limit: 10, only: None };
         assert!(stage.store.barrier_outcomes(&page).await?.is_none());
     }
     Ok(())

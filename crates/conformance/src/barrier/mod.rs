@@ -1,4 +1,4 @@
-//! One suite of barriers for every store.
+//! One suite of barriers for every store (G5).
 //!
 //! A store's tests say how to make one ([`Subject`]) and instantiate
 //! [`barrier_suite!`](crate::barrier_suite); every case is then a test of its own there. The number of
@@ -18,6 +18,7 @@ pub mod change;
 pub mod create;
 pub mod deadline;
 pub mod evidence;
+mod keys;
 pub mod life;
 mod list;
 pub mod nest;
@@ -29,5 +30,6 @@ mod stage;
 mod subject;
 pub mod transaction;
 
+pub use keys::WrittenKeys;
 pub use list::{CASES, check_the_list};
 pub use subject::{End, OpenTransaction, Store, Subject};

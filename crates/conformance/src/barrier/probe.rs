@@ -108,15 +108,58 @@ pub async fn a_broken_probe_does_not_keep_the_deadline<S: Subject>() -> Result<(
     Ok(())
 }
 
-/// Without a probe, or with keys, which a store cannot list, it is told.
+/// Keys under a prefix: on demand, those whose member is pending are acknowledged, page by page.
+pub async fn keys_under_a_prefix_are_acknowledged<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    let keys = Probe::Keys("keys:a nobody b! c e".to_owned());
+    stage.create(plan("b", ["a", "b", "c", "d", "e"]).probe(keys)).await?;
+    stage.ack("b", "c", Outcome::failed()).await?;
+    let found = taken(stage.store.reconcile_barrier(&id("b")).await?);
+    assert_eq!((found.resolved(), found.complete), (3, false));
+    assert_eq!(stage.counts("b").await?, [5, 4, 1, 2, 0]);
+    let by: Vec<(String, bool, String)> = stage
+        .members("b", Which::Resolved)
+        .await?
+        .into_iter()
+        .map(|one| (one.member.to_string(), one.outcome.is_some_and(|o| o.is_ok()), one.channel))
+        .collect();
+    for (name, ok) in [("a", true), ("b", false), ("e", true)] {
+        assert!(by.contains(&(name.to_owned(), ok, "probe".to_owned())), "{name}: {by:?}");
+    }
+    assert!(by.iter().any(|(name, ok, channel)| name == "c" && !ok && channel != "probe"));
+    let Some(why) = stage.store.barrier_why(&id("b")).await? else { panic!("it is there") };
+    assert!(why.evidence.is_empty(), "a key of nobody is no near miss: {:?}", why.evidence);
+    assert_eq!(taken(stage.store.reconcile_barrier(&id("b")).await?).resolved(), 0);
+    assert!(stage.ok("b", "d").await?.complete);
+    only(stage.deliver().await?);
+    Ok(())
+}
+
+/// Before a deadline closes a barrier its keys are listed; where they cannot be, it closes all the same.
+pub async fn a_deadline_lists_the_keys_first<S: Subject>() -> Result<()> {
+    for (of, prefix, missing) in [
+        ("whole", "keys:a b", &[][..]),
+        ("part", "keys:b! x", &["a"]),
+        ("breaks", "broken:a", &["b"]),
+        ("strange", "strange:a b", &["a", "b"]),
+    ] {
+        let stage = Stage::<S>::new().await?;
+        let asked = plan(of, ["a", "b"]).probe(Probe::Keys(prefix.to_owned()));
+        stage.create(asked.deadline(HOUR).on_deadline(OnDeadline::Continue)).await?;
+        stage.subject.age(HOUR + MINUTE).await?;
+        let reason = if missing.is_empty() { Reason::All } else { Reason::Deadline };
+        assert_eq!(continuation(&only(stage.deliver().await?)).reason, Some(reason), "{of}");
+        assert_eq!(stage.names(of, Which::Missing).await?, missing, "{of}");
+    }
+    Ok(())
+}
+
+/// Without a probe, or with keys that its source does not know, it is told.
 pub async fn what_cannot_be_probed_is_told<S: Subject>() -> Result<()> {
     let stage = Stage::<S>::with(&["a"]).await?;
     stage.create(plan("keys", ["a"]).probe(Probe::Keys("Acks/b/".to_owned()))).await?;
-    for (of, code) in [
-        ("none", RefusalCode::NotFound),
-        ("b", RefusalCode::Invalid),
-        ("keys", RefusalCode::Invalid),
-    ] {
+    assert!(stage.store.reconcile_barrier(&id("keys")).await.is_err());
+    for (of, code) in [("none", RefusalCode::NotFound), ("b", RefusalCode::Invalid)] {
         assert_eq!(refused(stage.store.reconcile_barrier(&id(of)).await?), code, "{of}");
     }
     Ok(())

@@ -3,9 +3,11 @@
 use std::time::Instant;
 
 use sendoff_core::Result;
-use sendoff_core::barrier::{Continuation, Outcome, Page, Plan, Which};
+use sendoff_core::barrier::{
+    BarrierState, Continuation, Json, OnDeadline, Outcome, Page, Plan, Reason, Which,
+};
 
-use super::stage::{Stage, batch, id, name, plan};
+use super::stage::{HOUR, MINUTE, Stage, batch, continuation, id, name, plan};
 use super::subject::Subject;
 
 /// Pages begin after a name, are in order, bounded, and together give everything.
@@ -16,7 +18,7 @@ pub async fn pages_are_bounded_and_give_everything<S: Subject>() -> Result<()> {
     stage.ack_all(&batch("b", &names[..2_001])).await?;
     let (mut all, mut after, mut pages) = (Vec::new(), None, 0);
     loop {
-        let page = Page { id: id("b"), which: Which::Resolved, after, limit: 100_000 };
+        let page = Page { id: id("b"), which: Which::Resolved, after, limit: 100_000, only: None };
         let Some(page) = stage.store.barrier_outcomes(&page).await? else { panic!("it is there") };
         assert!(page.members.len() <= 1_000);
         all.extend(page.members.into_iter().map(|member| member.member.to_string()));
@@ -28,7 +30,13 @@ pub async fn pages_are_bounded_and_give_everything<S: Subject>() -> Result<()> {
     }
     assert_eq!(all, names[..2_001]);
     assert_eq!(pages, 3);
-    let page = Page { id: id("b"), which: Which::Pending, after: Some(name("m2400")), limit: 3 };
+    let page = Page {
+        id: id("b"),
+        which: Which::Pending,
+        after: Some(name("m2400")),
+        limit: 3,
+        only: None,
+    };
     let Some(page) = stage.store.barrier_outcomes(&page).await? else { panic!("it is there") };
     let read: Vec<String> = page.members.iter().map(|one| one.member.to_string()).collect();
     assert_eq!(read, ["m2401", "m2402", "m2403"]);
@@ -57,6 +65,54 @@ pub async fn a_continuation_is_hydrated_only_when_it_is_true<S: Subject>() -> Re
     Ok(())
 }
 
+/// What is hydrated counts its members, and gives each of them by its name: resolved, given up, or none.
+pub async fn a_member_is_read_by_its_name<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    let asked = plan("b", ["a", "ab", "b", "c"]).state(Json::parse(r#"{"n":1}"#)?);
+    stage.create(asked.deadline(HOUR).on_deadline(OnDeadline::Continue)).await?;
+    let failed = Outcome::failed().with_error("no");
+    stage.ack("b", "ab", Outcome::ok().with_result(Json::parse("7")?)).await?;
+    stage.ack("b", "c", failed.clone()).await?;
+    let only = |of: &str, member: &str| Page::only(id(of), name(member));
+    let Some(page) = stage.store.barrier_outcomes(&only("b", "a")).await? else {
+        panic!("it is there")
+    };
+    assert_eq!(page.members.len(), 1, "also while it is pending");
+    assert!(page.members[0].outcome.is_none() && page.next_after.is_none());
+    assert!(stage.store.barrier_outcomes(&only("none", "a")).await?.is_none());
+    stage.subject.age(HOUR + MINUTE).await?;
+    let message = super::stage::only(stage.deliver().await?);
+
+    let mut transaction = stage.subject.begin().await?;
+    let result = transaction.hydrate(&continuation(&message)).await?;
+    let Some(result) = result else { panic!("it is closed") };
+    assert_eq!((result.id(), result.state()), ("b", BarrierState::Deadline));
+    assert_eq!((result.epoch(), result.reason()), (1, Some(Reason::Deadline)));
+    assert_eq!([result.total(), result.ok_count(), result.failed_count()], [4, 1, 1]);
+    assert_eq!(result.missing_count(), 2);
+    assert_eq!(result.state_value(), Some(&Json::parse(r#"{"n":1}"#)?));
+    assert!(result.completed_at() > Some(result.created_at()));
+    let mut read = Vec::new();
+    for member in ["ab", "c", "a", "b", "A", "abc", " a"] {
+        let Some(page) = transaction.outcomes(&only("b", member)).await? else {
+            panic!("it is there")
+        };
+        assert!(page.next_after.is_none(), "{member}");
+        assert!(page.members.iter().all(|one| one.member == name(member)), "{member}");
+        read.push(page.members.into_iter().next());
+    }
+    let [Some(well), Some(bad), Some(a), Some(b), None, None, None] = &read[..] else {
+        panic!("{read:?}")
+    };
+    assert_eq!(well.outcome, Some(Outcome::ok().with_result(Json::parse("7")?)));
+    assert_eq!(bad.outcome, Some(failed));
+    assert!(well.at.is_some() && bad.at.is_some());
+    for missing in [a, b] {
+        assert_eq!((&missing.outcome, missing.at), (&None, None));
+    }
+    transaction.commit().await
+}
+
 /// A barrier of 100,000 members costs an acknowledgement as little as a small one, and its pages are
 /// as quick.
 pub async fn a_hundred_thousand_members_cost_an_acknowledgement_nothing<S: Subject>() -> Result<()>
@@ -78,7 +134,8 @@ pub async fn a_hundred_thousand_members_cost_an_acknowledgement_nothing<S: Subje
     let large = times[1].min(times[3]);
     assert!(large < small * 5 + std::time::Duration::from_millis(500), "{small:?} and {large:?}");
     assert_eq!(stage.counts("large").await?, [100_000, 98, 99_902, 0, 0]);
-    let page = Page { id: id("large"), which: Which::Pending, after: None, limit: 1_000 };
+    let page =
+        Page { id: id("large"), which: Which::Pending, after: None, limit: 1_000, only: None };
     let Some(page) = stage.store.barrier_outcomes(&page).await? else { panic!("it is there") };
     assert_eq!(page.members.len(), 1_000);
     Ok(())

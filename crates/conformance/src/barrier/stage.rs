@@ -163,7 +163,7 @@ impl<S: Subject> Stage<S> {
     pub(super) async fn members(&self, of: &str, which: Which) -> Result<Vec<MemberOutcome>> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
-            let page = Page { id: id(of), which, after, limit: 2 };
+            let page = Page { id: id(of), which, after, limit: 2, only: None };
             let Some(page) = self.store.barrier_outcomes(&page).await? else {
                 panic!("{of} is not there");
             };
@@ -185,9 +185,9 @@ impl<S: Subject> Stage<S> {
     /// Hydrates in a transaction of its own.
     pub(super) async fn hydrate(&self, continuation: &Continuation) -> Result<Option<Status>> {
         let mut transaction = self.subject.begin().await?;
-        let status = transaction.hydrate(continuation).await?;
+        let result = transaction.hydrate(continuation).await?;
         transaction.rollback().await?;
-        Ok(status)
+        Ok(result.map(|result| result.status().clone()))
     }
 
     /// Runs the relay until nothing is due any more: errands are attended, the rest is delivered.

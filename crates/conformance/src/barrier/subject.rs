@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::barrier::{
-    AckBatch, AckedBatch, Answer, BarrierDesk, BarrierId, Change, Changed, Continuation, Created,
-    Outcomes, Page, Plan, Status,
+    AckBatch, AckedBatch, Answer, BarrierDesk, BarrierId, BarrierResult, Change, Changed,
+    Continuation, Created, Outcomes, Page, Plan, Status,
 };
 use sendoff_core::store::{OutboxDesk, OutboxStore};
 use sendoff_core::{Message, Result};
@@ -23,7 +23,8 @@ pub trait Subject: Sized + Send + Sync + 'static {
     /// A new database or file without a schema. It goes when the subject is dropped.
     async fn empty() -> Result<Self>;
 
-    /// A handle of its own on the data, with connections of its own, as another process has.
+    /// A handle of its own on the data, with connections of its own, as another process has. Its source
+    /// of keys is [`super::WrittenKeys`].
     async fn open(&self) -> Result<Arc<dyn Store>>;
 
     /// Begins a transaction on a connection of its own, as a user's program does.
@@ -57,7 +58,7 @@ pub trait OpenTransaction: Send {
     async fn status(&mut self, id: &BarrierId) -> Result<Option<Status>>;
 
     /// The barrier of a continuation, by `Barriers::hydrate`.
-    async fn hydrate(&mut self, continuation: &Continuation) -> Result<Option<Status>>;
+    async fn hydrate(&mut self, continuation: &Continuation) -> Result<Option<BarrierResult>>;
 
     /// A page of outcomes.
     async fn outcomes(&mut self, page: &Page) -> Result<Option<Outcomes>>;

@@ -154,8 +154,13 @@ pub async fn a_transaction_reads_what_it_wrote<S: Subject>() -> Result<()> {
     let acks = vec![ack("a", Outcome::failed().with_error("no"))];
     let acks = sendoff_core::barrier::AckBatch::new(id("b"), acks);
     taken(transaction.ack(&acks).await?);
-    let page =
-        sendoff_core::barrier::Page { id: id("b"), which: Which::Failed, after: None, limit: 10 };
+    let page = sendoff_core::barrier::Page {
+        id: id("b"),
+        which: Which::Failed,
+        after: None,
+        limit: 10,
+        only: None,
+    };
     let read = transaction.outcomes(&page).await?;
     assert_eq!(read.map(|read| read.members.len()), Some(1));
     let excluded = Change::Exclude(super::stage::name("b"));

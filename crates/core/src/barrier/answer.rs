@@ -204,6 +204,14 @@ impl AckedBatch {
         self.count(|answer| matches!(answer, MemberAnswer::Refused(_)))
     }
 
+    /// Takes the answers of a later batch of the same barrier in.
+    pub fn join(&mut self, later: Self) {
+        self.answers.extend(later.answers);
+        self.complete = later.complete;
+        self.closing |= later.closing;
+        self.remaining = later.remaining;
+    }
+
     fn count(&self, which: impl Fn(&MemberAnswer) -> bool) -> u64 {
         self.answers.iter().filter(|answer| which(answer)).count() as u64
     }

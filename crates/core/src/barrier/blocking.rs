@@ -8,6 +8,7 @@ use super::name::{BarrierId, MemberName};
 use super::outcome::Outcome;
 use super::plan::Plan;
 use super::refusal::Refusal;
+use super::result::BarrierResult;
 use super::status::{Outcomes, Page, Status, Which};
 use crate::error::Result;
 use crate::outbox::BlockingTransaction;
@@ -126,10 +127,10 @@ impl Barriers {
         &self,
         transaction: &T,
         continuation: &Continuation,
-    ) -> Result<Option<Status>, Failed<T::Error>> {
+    ) -> Result<Option<BarrierResult>, Failed<T::Error>> {
         let Some(id) = self.continued(continuation)? else { return Ok(None) };
         let status = transaction.barrier_status(&id).map_err(Failed::Driver)?;
-        Ok(status.filter(|status| status.complete && status.epoch == continuation.epoch))
+        Ok(status.and_then(|status| BarrierResult::of(id, status, continuation.epoch)))
     }
 
     /// [`Barriers::outcomes`] for drivers that block.
@@ -145,7 +146,7 @@ impl Barriers {
         limit: u32,
     ) -> Result<Outcomes, Failed<T::Error>> {
         let id = self.id(id).map_err(|error| Failed::invalid(&error))?;
-        let page = Page { id, which, after, limit };
+        let page = Page { id, which, after, limit, only: None };
         let outcomes = transaction.barrier_outcomes(&page).map_err(Failed::Driver)?;
         outcomes.ok_or_else(|| Failed::Refused(Refusal::not_found(&page.id)))
     }

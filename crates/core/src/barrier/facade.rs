@@ -9,6 +9,7 @@ use super::outcome::Outcome;
 use super::plan::{Plan, PlanBuilder};
 use super::port::BarrierTransaction;
 use super::refusal::Refusal;
+use super::result::BarrierResult;
 use super::status::{Outcomes, Page, Status, Which};
 use crate::error::Result;
 
@@ -141,8 +142,8 @@ impl Barriers {
         transaction.barrier_status(&id).await.map_err(Failed::Driver)
     }
 
-    /// The barrier that a continuation is about; `None` where it is not complete at that epoch, has
-    /// expired, or is gone.
+    /// The barrier that a continuation is about, with its outcomes to be read in pages; `None` where
+    /// it is not complete at that epoch, has expired, or is gone.
     ///
     /// # Errors
     /// [`Failed::Refused`] where the continuation names no possible barrier, or the driver's own
@@ -151,10 +152,10 @@ impl Barriers {
         &self,
         transaction: &mut T,
         continuation: &Continuation,
-    ) -> Result<Option<Status>, Failed<T::Error>> {
+    ) -> Result<Option<BarrierResult>, Failed<T::Error>> {
         let Some(id) = self.continued(continuation)? else { return Ok(None) };
         let status = transaction.barrier_status(&id).await.map_err(Failed::Driver)?;
-        Ok(status.filter(|status| status.complete && status.epoch == continuation.epoch))
+        Ok(status.and_then(|status| BarrierResult::of(id, status, continuation.epoch)))
     }
 
     /// The barrier that a continuation names, if it is this tenant's.
@@ -179,7 +180,7 @@ impl Barriers {
         limit: u32,
     ) -> Result<Outcomes, Failed<T::Error>> {
         let id = self.id(id).map_err(|error| Failed::invalid(&error))?;
-        let page = Page { id, which, after, limit };
+        let page = Page { id, which, after, limit, only: None };
         let outcomes = transaction.barrier_outcomes(&page).await.map_err(Failed::Driver)?;
         outcomes.ok_or_else(|| Failed::Refused(Refusal::not_found(&page.id)))
     }

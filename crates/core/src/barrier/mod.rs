@@ -17,6 +17,7 @@ mod blocking;
 mod errand;
 mod facade;
 mod json;
+mod keys;
 mod name;
 mod near;
 mod outcome;
@@ -25,6 +26,7 @@ mod plan;
 mod policy;
 mod port;
 mod refusal;
+mod result;
 mod status;
 
 pub use answer::{
@@ -34,6 +36,7 @@ pub use blocking::BlockingBarrierTransaction;
 pub use errand::{Continuation, Errand, ErrandAct, continuation_id};
 pub use facade::{Barriers, Failed};
 pub use json::Json;
+pub use keys::{KeyPages, KeyProbe, KeySource};
 pub use name::{BarrierId, MemberName};
 pub use near::near_forms;
 pub use outcome::Outcome;
@@ -41,6 +44,7 @@ pub use plan::{Member, OnDeadline, Parent, Plan, PlanBuilder, Probe};
 pub use policy::{Counting, Policy, Quota, Tally, Wanted};
 pub use port::{BarrierDesk, BarrierTransaction, attend};
 pub use refusal::{Refusal, RefusalCode};
+pub use result::BarrierResult;
 pub use status::{
     BarrierState, Evidence, EvidenceKind, MemberOutcome, Outcomes, Page, Reason, Status, Which, Why,
 };

@@ -78,7 +78,7 @@ pub enum Probe {
     /// A query that gives rows of (member, ok, error, result), of which only the first is needed.
     /// It is run read-only with the rights of whoever runs it: the relay, or the one who asks.
     Sql(String),
-    /// Names of objects under a prefix: a member that follows the prefix is acknowledged.
+    /// A prefix of objects, listed by a [`super::KeySource`]: what follows it is a member's name.
     Keys(String),
 }
 

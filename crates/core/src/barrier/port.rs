@@ -123,11 +123,11 @@ pub trait BarrierDesk: fmt::Debug + Send + Sync + 'static {
     /// Those of the database.
     async fn barriers(&self, tenant: &str, after: Option<&str>, limit: u32) -> Result<Vec<Status>>;
 
-    /// Runs the barrier's SQL probe for what is pending, and acknowledges what it finds by the channel
-    /// `probe`.
+    /// Runs the barrier's probe for what is pending, and acknowledges what it finds by the channel
+    /// `probe`. Refused where the barrier has none, or one that this store cannot run.
     ///
     /// # Errors
-    /// Those of the database, and of the probe's query.
+    /// Those of the database, and of the probe's query or source of keys.
     async fn reconcile_barrier(&self, id: &BarrierId) -> Result<Answer<AckedBatch>>;
 
     /// Runs an errand. `false`: it has to come again, since there is more to do than fits a bounded

@@ -174,6 +174,16 @@ pub struct Page {
     pub after: Option<MemberName>,
     /// How many at most; stores give at most 1,000.
     pub limit: u32,
+    /// Only this member, resolved or not: what the page says besides does not matter then.
+    pub only: Option<MemberName>,
+}
+
+impl Page {
+    /// The page that has one member, if the barrier has it.
+    #[must_use]
+    pub fn only(id: BarrierId, member: MemberName) -> Self {
+        Self { id, which: Which::Resolved, after: None, limit: 1, only: Some(member) }
+    }
 }
 
 /// A member with its outcome.

@@ -12,7 +12,7 @@ use super::barrier::Books;
 use super::row::{PlainRow, Stored};
 use super::state::{Pair, SCHEMA_VERSION, State};
 use super::transaction::MemoryTransaction;
-use crate::barrier::attend;
+use crate::barrier::{KeySource, attend};
 use crate::error::Result;
 use crate::lane::LANES_DEFAULT;
 use crate::message::Message;
@@ -49,6 +49,7 @@ pub struct MemoryStore {
     pub(super) shared: Arc<Shared>,
     /// The news that this handle has told already.
     told: Arc<AtomicU64>,
+    pub(super) keys: Option<Arc<dyn KeySource>>,
 }
 
 /// What handles and transactions share.
@@ -125,7 +126,16 @@ impl MemoryStore {
                 barriers: Arc::default(),
             }),
             told: Arc::new(AtomicU64::new(0)),
+            keys: None,
         }
+    }
+
+    /// With a source for barriers whose probe is a prefix of keys, for this handle and those that are
+    /// made of it.
+    #[must_use]
+    pub fn with_key_source(mut self, source: Arc<dyn KeySource>) -> Self {
+        self.keys = Some(source);
+        self
     }
 
     /// Another handle on the same data, with news of its own, as another process has.
@@ -134,6 +144,7 @@ impl MemoryStore {
         Self {
             shared: Arc::clone(&self.shared),
             told: Arc::new(AtomicU64::new(self.shared.lock().news)),
+            keys: self.keys.clone(),
         }
     }
 

@@ -69,8 +69,8 @@ async fn the_continuation_is_delivered_and_reads_the_results() {
     assert_eq!(delivery.message.topic(), "done");
     let continuation = Continuation::parse(delivery.message.body()).expect("a continuation");
     let mut transaction = scene.store.begin();
-    let status = barriers.hydrate(&mut transaction, &continuation).await.expect("the store");
-    assert_eq!(status.map(|status| status.resolved), Some(2));
+    let result = barriers.hydrate(&mut transaction, &continuation).await.expect("the store");
+    assert_eq!(result.map(|result| result.ok_count()), Some(2));
     transaction.rollback();
     relay.stop().await;
     assert_eq!(scene.target.deliveries().len(), 1);

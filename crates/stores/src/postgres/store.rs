@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use sendoff_core::barrier::attend;
+use sendoff_core::barrier::{KeySource, attend};
 use sendoff_core::publisher::PublishError;
 use sendoff_core::store::{
     LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Verdict,
@@ -47,6 +47,7 @@ pub struct PostgresStore {
     walk: Mutex<Walk>,
     barriers: Rounds,
     bulk: look::Bulk,
+    pub(super) keys: Option<Arc<dyn KeySource>>,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -77,8 +78,17 @@ impl PostgresStore {
             walk: Mutex::default(),
             barriers: Rounds::default(),
             bulk: look::Bulk::default(),
+            keys: None,
             connector,
         })
+    }
+
+    /// With a source for barriers whose probe is a prefix of keys. Without one such a probe is passed
+    /// over at a deadline, with a line in the log, and refused on demand.
+    #[must_use]
+    pub fn with_key_source(mut self, source: Arc<dyn KeySource>) -> Self {
+        self.keys = Some(source);
+        self
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
 use async_trait::async_trait;
+use sendoff_core::barrier::KeySource;
 use sendoff_core::store::{
     LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Verdict,
 };
@@ -40,6 +41,7 @@ pub struct SqliteStore {
     held_cursor: Arc<HeldCursor>,
     sweep_cursor: Arc<AtomicI64>,
     open_cursor: Arc<AtomicI64>,
+    pub(super) keys: Option<Arc<dyn KeySource>>,
 }
 
 impl SqliteStore {
@@ -62,8 +64,17 @@ impl SqliteStore {
             held_cursor: Arc::default(),
             sweep_cursor: Arc::default(),
             open_cursor: Arc::default(),
+            keys: None,
             file,
         })
+    }
+
+    /// With a source for barriers whose probe is a prefix of keys. Without one such a probe is passed
+    /// over at a deadline, with a line in the log, and refused on demand.
+    #[must_use]
+    pub fn with_key_source(mut self, source: Arc<dyn KeySource>) -> Self {
+        self.keys = Some(source);
+        self
     }
 }
 

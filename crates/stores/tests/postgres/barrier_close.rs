@@ -313,6 +313,6 @@ async fn an_acknowledgement_and_the_callers_own_rows_are_one_commit() {
     let waiting: i64 =
         client.query_one("SELECT count(*) FROM sendoff.outbox", &[]).await.unwrap().get(0);
     assert_eq!(waiting, 0);
-    let page = Page { id: id("b"), which: Which::Pending, after: None, limit: 10 };
+    let page = Page { id: id("b"), which: Which::Pending, after: None, limit: 10, only: None };
     assert_eq!(store.barrier_outcomes(&page).await.unwrap().unwrap().members.len(), 1);
 }

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use sendoff_core::ErrorKind;
 use sendoff_core::barrier::{
-    Ack, AckBatch, BarrierDesk, Barriers, Failed, MemberName, Outcome, Probe, Reason, RefusalCode,
+    Ack, AckBatch, BarrierDesk, Barriers, Continuation, Failed, MemberName, Outcome, Probe, Reason,
+    RefusalCode,
 };
 use sendoff_core::store::{OutboxDesk, OutboxStore};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
@@ -45,6 +46,26 @@ async fn an_acknowledgement_in_rusqlite_and_in_sqlx_completes_the_barrier() {
     assert_eq!(content(&rows[0]).topic(), "done");
     let status = shop.store.barrier_status(plan.id()).await.unwrap().unwrap();
     assert_eq!((status.resolved, status.failed, status.complete), (3, 1, true));
+
+    // What the continuation reads, by either driver.
+    let continuation = Continuation::parse(content(&rows[0]).body()).unwrap();
+    let transaction = connection.transaction().unwrap();
+    let result = barriers.hydrate_blocking(&transaction, &continuation).unwrap().unwrap();
+    let page = result.results_blocking(&transaction, None, 2).unwrap();
+    let rest = result.results_blocking(&transaction, page.next_after.as_ref(), 2).unwrap();
+    assert_eq!((page.members.len(), rest.members.len()), (2, 1));
+    let failures = result.failures_blocking(&transaction, None, 9).unwrap();
+    assert_eq!(failures.members[0].member.as_bytes(), b"b");
+    assert!(result.missing_blocking(&transaction, None, 9).unwrap().members.is_empty());
+    let one = result.get_blocking(&transaction, "b").unwrap().unwrap();
+    assert_eq!(one.outcome, Some(Outcome::failed()));
+    assert!(result.get_blocking(&transaction, "B").unwrap().is_none());
+    drop(transaction);
+    let mut transaction = pool.begin().await.unwrap();
+    let result = barriers.hydrate(&mut transaction, &continuation).await.unwrap().unwrap();
+    let one = result.get(&mut transaction, "c").await.unwrap().unwrap();
+    assert_eq!(one.outcome, Some(Outcome::ok()));
+    transaction.rollback().await.unwrap();
     shop.store.sweep(100).await.unwrap();
     assert_eq!(shop.store.stats().await.unwrap().pending, 1);
 }

@@ -1,6 +1,7 @@
 //! `sendoff barrier create`.
 
 use sendoff::barrier::{Counting, Created, OnDeadline, Plan, PlanBuilder, Policy, Probe};
+use sendoff::file::FolderKeys;
 use sendoff::{Error, Result};
 
 use super::{answered, barrier, duration, json, member, members, open};
@@ -59,6 +60,7 @@ fn plan(arguments: &CreateArguments) -> Result<PlanBuilder, Failure> {
         plan = plan.probe(Probe::Sql(query.clone()));
     }
     if let Some(prefix) = &arguments.probe_keys {
+        FolderKeys::check(prefix)?;
         plan = plan.probe(Probe::Keys(prefix.clone()));
     }
     Ok(plan)

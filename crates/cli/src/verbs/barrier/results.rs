@@ -2,7 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 
-use sendoff::barrier::{BarrierId, MemberName, Outcomes, Page, Which};
+use sendoff::barrier::{BarrierId, MemberName, Outcomes, Page, Refusal, RefusalCode, Which};
 
 use super::{barrier, member, open, text, there};
 use crate::arguments::ResultsArguments;
@@ -28,10 +28,15 @@ pub(super) async fn run(
         _ => Which::Resolved,
     };
     let after = arguments.after.as_deref().map(member).transpose()?;
-    let mut page = Page { id: barrier(arguments.id.as_str())?, which, after, limit: 0 };
+    let only = arguments.member.as_deref().map(member).transpose()?;
+    let mut page = Page { id: barrier(arguments.id.as_str())?, which, after, limit: 0, only };
     let store = open(configuration).await?;
     let mut left = arguments.limit.unwrap_or(u64::MAX);
     let mut outcomes = next(&store, &mut page, left).await?;
+    if let (Some(name), true) = (&page.only, outcomes.members.is_empty()) {
+        let detail = format!("the barrier {} has no member {name:?}", page.id);
+        return Err(Failure::refused(DOING, Refusal::new(RefusalCode::UnknownMember, detail)));
+    }
     let mut to = Writer::begin(form, &page.id)?;
     loop {
         let count = u64::try_from(outcomes.members.len()).unwrap_or(u64::MAX);

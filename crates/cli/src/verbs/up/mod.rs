@@ -13,7 +13,7 @@ mod partner;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendoff::file::FilePublisher;
+use sendoff::file::{FilePublisher, FolderKeys};
 use sendoff::relay::{Relay, Tally};
 use sendoff::sqlite::SqliteStore;
 use sendoff::store::OutboxDesk;
@@ -51,7 +51,7 @@ pub(crate) async fn run(
     // First of all: its lock says whether another `up` runs on this folder.
     let publisher = FilePublisher::open(folder.delivered())?;
     let store = SqliteStore::open(&folder.database(), configuration.sqlite(true)?)?;
-    let store = Arc::new(store);
+    let store = Arc::new(store.with_key_source(Arc::new(FolderKeys)));
     store.migrate().await?;
     let listener = listen::on(arguments.port).await?;
     let wake = Wake::new();

@@ -4,14 +4,35 @@ use std::collections::HashMap;
 
 use super::close::{Trigger, evaluate};
 use super::near::{Unknown, refusals};
-use super::{Found, Header, Members, Resolution, Tallies, taken};
+use super::{Found, Header, Members, Resolution, Tallies, readable, taken};
 use crate::barrier::Answer;
 use crate::barrier::answer::{Ack, AckBatch, AckedBatch, Late, MemberAnswer, Winner};
-use crate::barrier::name::MemberName;
+use crate::barrier::name::{BarrierId, MemberName};
 use crate::barrier::refusal::{Refusal, RefusalCode};
 use crate::barrier::status::BarrierState;
 use crate::error::Result;
 use crate::time::Timestamp;
+
+/// The channel of what a probe finds.
+const PROBE: &str = "probe";
+
+/// Acknowledges what a probe has found: members that are still pending or were given up. The others
+/// are passed over, since a probe finds everything each time.
+///
+/// # Errors
+/// The driver's own error; then the store undoes what the call wrote.
+pub async fn ack_found<M: Members>(
+    m: &mut M,
+    id: &BarrierId,
+    mut acks: Vec<Ack>,
+) -> Result<Answer<AckedBatch>, M::Error> {
+    if let Some(header) = readable(m, id).await? {
+        let names: Vec<MemberName> = acks.iter().map(|ack| ack.member.clone()).collect();
+        let mut found = m.find(header.no, &names).await?.into_iter();
+        acks.retain(|_| found.next().flatten().is_some_and(|one| one.resolved.is_none()));
+    }
+    ack(m, &AckBatch::new(id.clone(), acks).by(PROBE)).await
+}
 
 /// [`super::super::BarrierTransaction::ack_members`].
 ///

@@ -14,23 +14,21 @@ use crate::time::Timestamp;
 /// The channel of a barrier that acknowledges itself to the one of which it is a member.
 const CHANNEL: &str = "barrier";
 
-/// The query to run before an errand's deadline closes its barrier, where there is one.
+/// The probe to run before an errand's deadline closes its barrier, where there is one.
 ///
 /// # Errors
 /// The driver's own error.
 pub async fn to_probe<M: Members>(
     m: &mut M,
     errand: &Errand,
-) -> Result<Option<(BarrierId, String)>, M::Error> {
+) -> Result<Option<(BarrierId, Probe)>, M::Error> {
     if errand.act != ErrandAct::Deadline {
         return Ok(None);
     }
     let now = m.now().await?;
     let header = meant(m, errand, now).await?;
-    Ok(header.filter(|header| has_passed(header, now)).and_then(|header| match header.probe {
-        Some(Probe::Sql(query)) => Some((header.id, query)),
-        _ => None,
-    }))
+    let header = header.filter(|header| has_passed(header, now));
+    Ok(header.and_then(|header| header.probe.map(|probe| (header.id, probe))))
 }
 
 /// [`super::super::BarrierDesk::run_errand`], all of it at once. Where the errand's acknowledgement was

@@ -24,7 +24,7 @@ mod status;
 
 use std::collections::BTreeMap;
 
-pub use ack::ack;
+pub use ack::{ack, ack_found};
 pub use change::change;
 pub use close::mend;
 pub use create::create;

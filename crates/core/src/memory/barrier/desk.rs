@@ -5,9 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::barrier::{
-    AckBatch, AckedBatch, Answer, BarrierDesk, BarrierId, BarrierTransaction, Change, Changed,
-    Created, Errand, Evidence, MemberAnswer, Outcomes, Page, Plan, Probe, Refusal, RefusalCode,
-    Status, Why, plain,
+    Ack, AckBatch, AckedBatch, Answer, BarrierDesk, BarrierId, BarrierTransaction, Change, Changed,
+    Created, Errand, Evidence, KeyProbe, MemberAnswer, Outcomes, Page, Plan, Probe, Refusal,
+    RefusalCode, Status, Why, plain,
 };
 use crate::error::Result;
 use crate::memory::store::MemoryStore;
@@ -86,21 +86,16 @@ impl BarrierDesk for MemoryStore {
     }
 
     async fn reconcile_barrier(&self, id: &BarrierId) -> Result<Answer<AckedBatch>> {
-        let mut transaction = self.begin();
-        let mut ledger = transaction.ledger().await?;
-        let header = plain::readable(&mut ledger, id).await?;
+        let header = plain::readable(&mut self.begin().ledger().await?, id).await?;
         Ok(Err(match header.map(|header| header.probe) {
             None => Refusal::not_found(id),
             Some(None) => Refusal::new(
                 RefusalCode::Invalid,
                 format!("the barrier {id} was created without a probe"),
             ),
-            Some(Some(Probe::Keys(_))) => Refusal::new(
-                RefusalCode::Invalid,
-                format!(
-                    "the probe of the barrier {id} is a prefix: whoever lists the keys answers it"
-                ),
-            ),
+            Some(Some(Probe::Keys(prefix))) => {
+                return self.probe_keys(id, &prefix, false).await;
+            }
             Some(Some(Probe::Sql(_))) => Refusal::new(
                 RefusalCode::Invalid,
                 "the store in memory runs no SQL; acknowledge what you find yourself",
@@ -109,6 +104,18 @@ impl BarrierDesk for MemoryStore {
     }
 
     async fn run_errand(&self, errand: &Errand) -> Result<bool> {
+        let probe = plain::to_probe(&mut self.begin().ledger().await?, errand).await?;
+        if let Some((id, Probe::Keys(prefix))) = probe {
+            match self.probe_keys(&id, &prefix, true).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(refusal)) => {
+                    tracing::warn!(barrier = %id, %refusal, "not probed; the deadline closes the barrier");
+                }
+                Err(error) => {
+                    tracing::warn!(barrier = %id, %error, "the probe failed; the deadline closes the barrier");
+                }
+            }
+        }
         let mut transaction = self.begin();
         let mut ledger = transaction.ledger().await?;
         let marks = ledger.marks();
@@ -123,6 +130,40 @@ impl BarrierDesk for MemoryStore {
 }
 
 impl MemoryStore {
+    /// Acknowledges what the source of keys has under the prefix, a page in each transaction.
+    async fn probe_keys(
+        &self,
+        id: &BarrierId,
+        prefix: &str,
+        at_deadline: bool,
+    ) -> Result<Answer<AckedBatch>> {
+        let begun = KeyProbe::begin(self.keys.as_ref(), id, prefix, at_deadline).await?;
+        let mut probe = match begun {
+            Ok(probe) => probe,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let mut whole = match self.take(id, Vec::new()).await? {
+            Ok(whole) => whole,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        while let Some(acks) = probe.next().await? {
+            match self.take(id, acks).await? {
+                Ok(acked) => whole.join(acked),
+                Err(refusal) => return Ok(Err(refusal)),
+            }
+        }
+        Ok(Ok(whole))
+    }
+
+    async fn take(&self, id: &BarrierId, acks: Vec<Ack>) -> Result<Answer<AckedBatch>> {
+        let mut transaction = self.begin();
+        let mut ledger = transaction.ledger().await?;
+        let marks = ledger.marks();
+        let done = plain::ack_found(&mut ledger, id, acks).await;
+        let answer = ledger.end(marks, done)?;
+        end(transaction, answer).await
+    }
+
     async fn keep_evidence(&self, batch: &AckBatch, answers: &[MemberAnswer]) {
         let evidence = plain::evidence(batch, answers, self.shared.now());
         if evidence.is_empty() {

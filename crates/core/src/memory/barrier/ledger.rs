@@ -219,6 +219,10 @@ impl Members for Ledger<'_> {
 
 /// Members of one kind in the order of their names.
 pub(super) fn page(kept: &Kept, page: &Page, limit: usize) -> Vec<(MemberName, Found)> {
+    if let Some(name) = &page.only {
+        let row = kept.members.get(name);
+        return row.map(|row| (name.clone(), row.found.clone())).into_iter().collect();
+    }
     let from = (page.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
     if page.which == Which::Pending {
         let names = kept.pending.range::<MemberName, _>(from).take(limit);

@@ -103,7 +103,7 @@ async fn outcomes(ledger: &mut Ledger<'_>, asked: &Page) -> Result<Option<Outcom
             None => MemberOutcome { member, outcome: None, at: None, channel: String::new() },
         })
         .collect();
-    let next_after =
-        (members.len() == limit).then(|| members.last().map(|last| last.member.clone())).flatten();
+    let goes_on = asked.only.is_none() && members.len() == limit;
+    let next_after = goes_on.then(|| members.last().map(|last| last.member.clone())).flatten();
     Ok(Some(Outcomes { members, next_after }))
 }

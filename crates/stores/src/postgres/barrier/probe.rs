@@ -1,10 +1,10 @@
-//! Probes: a query of the user's that finds acknowledgements which were lost.
+//! Probes: a query of the user's, or a prefix of keys, that finds acknowledgements which were lost.
 
 use std::time::Duration;
 
 use sendoff_core::barrier::{
-    Ack, AckBatch, AckedBatch, Answer, BarrierId, Json, MEMBERS_MAX, MemberName, Outcome, Probe,
-    Refusal, RefusalCode,
+    Ack, AckBatch, AckedBatch, Answer, BarrierId, Json, KeyProbe, MEMBERS_MAX, MemberName, Outcome,
+    Probe, Refusal, RefusalCode,
 };
 use sendoff_core::{Error, Result};
 use tokio_postgres::types::{FromSql, Type};
@@ -30,33 +30,50 @@ pub(super) async fn reconcile(
     timeout: Option<Duration>,
 ) -> Result<Answer<AckedBatch>> {
     let invalid = |detail: &str| Ok(Err(Refusal::new(RefusalCode::Invalid, detail)));
-    let query = match text.map(serde_json::from_str::<Probe>) {
-        Some(Ok(Probe::Sql(query))) => query,
-        Some(Ok(Probe::Keys(_))) => {
-            return invalid(
-                "the barrier's probe is a prefix of keys: whoever lists the objects acknowledges them",
-            );
-        }
-        Some(Err(_)) => return invalid("the barrier's probe does not decode"),
-        None => return invalid("the barrier has no probe"),
-    };
-    let found = store.desk.bounded(DOING, find(store, &query, timeout)).await?;
-    let mut sum =
-        AckedBatch { answers: Vec::new(), complete: false, closing: false, remaining: None };
-    let mut counter = Counter { store, doing: DOING };
-    for acks in found.chunks(usize::try_from(PART).unwrap_or(1)) {
-        let batch = AckBatch::new(id.clone(), acks.to_vec()).by("probe");
-        match ack::ack(&mut counter, &batch).await? {
-            Ok(acked) => {
-                sum.answers.extend(acked.answers);
-                sum.complete = acked.complete;
-                sum.closing |= acked.closing;
-                sum.remaining = acked.remaining;
+    match text.map(serde_json::from_str::<Probe>) {
+        Some(Ok(Probe::Sql(query))) => {
+            let found = store.desk.bounded(DOING, find(store, &query, timeout)).await?;
+            let mut whole = take(store, id, &[]).await?;
+            for acks in found.chunks(usize::try_from(PART).unwrap_or(1)) {
+                let Ok(whole) = &mut whole else { break };
+                match take(store, id, acks).await? {
+                    Ok(acked) => whole.join(acked),
+                    Err(refusal) => return Ok(Err(refusal)),
+                }
             }
+            Ok(whole)
+        }
+        Some(Ok(Probe::Keys(prefix))) => keys(store, id, &prefix, timeout.is_some()).await,
+        Some(Err(_)) => invalid("the barrier's probe does not decode"),
+        None => invalid("the barrier has no probe"),
+    }
+}
+
+async fn keys(
+    store: &PostgresStore,
+    id: &BarrierId,
+    prefix: &str,
+    at_deadline: bool,
+) -> Result<Answer<AckedBatch>> {
+    let mut probe = match KeyProbe::begin(store.keys.as_ref(), id, prefix, at_deadline).await? {
+        Ok(probe) => probe,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    let mut whole = take(store, id, &[]).await?;
+    while let Ok(whole) = &mut whole
+        && let Some(acks) = probe.next().await?
+    {
+        match take(store, id, &acks).await? {
+            Ok(acked) => whole.join(acked),
             Err(refusal) => return Ok(Err(refusal)),
         }
     }
-    Ok(Ok(sum))
+    Ok(whole)
+}
+
+async fn take(store: &PostgresStore, id: &BarrierId, acks: &[Ack]) -> Result<Answer<AckedBatch>> {
+    let batch = AckBatch::new(id.clone(), acks.to_vec()).by("probe");
+    ack::ack(&mut Counter { store, doing: DOING }, &batch).await
 }
 
 /// Runs the query, read-only, in a transaction that is rolled back. It is one statement, since the

@@ -101,17 +101,19 @@ pub(super) async fn outcomes<A: Asks>(
     asks: &mut A,
     page: &Page,
 ) -> Result<Option<Outcomes>, A::Error> {
-    let which = match page.which {
-        Which::Resolved => "resolved",
-        Which::Failed => "failed",
-        Which::Missing => "missing",
-        Which::Pending => "pending",
+    let (which, name) = match (&page.only, page.which) {
+        (Some(name), _) => ("only", Some(name)),
+        (None, Which::Resolved) => ("resolved", page.after.as_ref()),
+        (None, Which::Failed) => ("failed", page.after.as_ref()),
+        (None, Which::Missing) => ("missing", page.after.as_ref()),
+        (None, Which::Pending) => ("pending", page.after.as_ref()),
     };
-    let after = page.after.as_ref().map_or(&b""[..], MemberName::as_bytes);
-    let params = [Param::Text(Some(which)), Param::Bytes(after), rows(page.limit)];
+    let name = name.map_or(&b""[..], MemberName::as_bytes);
+    let params = [Param::Text(Some(which)), Param::Bytes(name), rows(page.limit)];
     let found: Option<Vec<Row>> = asks.ask(call(sql::BARRIER_PAGE, &page.id, params)).await?;
     Ok(found.map(|found| {
-        let full = found.len() >= usize::try_from(page.limit.min(PAGE_MAX)).unwrap_or(0);
+        let full = page.only.is_none()
+            && found.len() >= usize::try_from(page.limit.min(PAGE_MAX)).unwrap_or(0);
         let members: Vec<MemberOutcome> = found
             .into_iter()
             .filter_map(|(name, at, outcome, channel)| {

@@ -55,7 +55,7 @@ $$;
 REVOKE ALL ON FUNCTION sendoff.barrier_list(text, text, integer) FROM PUBLIC;
 
 -- A page of members as [name, micros, outcome, channel], after p_after by name; null where there is no
--- such barrier.
+-- such barrier. With 'only' it is the one member p_after, resolved or not.
 CREATE OR REPLACE FUNCTION sendoff.barrier_page(
     p_tenant text, p_id text, p_which text, p_after bytea, p_rows integer
 ) RETURNS text
@@ -72,7 +72,12 @@ BEGIN
     IF l_no IS NULL THEN
         RETURN NULL;
     END IF;
-    IF p_which IN ('failed', 'missing') THEN
+    IF p_which = 'only' THEN
+        SELECT json_agg(json_build_array(encode(m.name, 'hex'),
+                   sendoff.barrier_micros(CASE WHEN NOT m.missing THEN m.resolved_at END),
+                   m.outcome, m.channel)) INTO l_page
+          FROM sendoff.barrier_member m WHERE m.barrier = l_no AND m.name = p_after;
+    ELSIF p_which IN ('failed', 'missing') THEN
         SELECT json_agg(json_build_array(encode(p.name, 'hex'), sendoff.barrier_micros(p.resolved_at),
                    p.outcome, p.channel) ORDER BY p.name) INTO l_page
           FROM (SELECT m.* FROM sendoff.barrier_member m

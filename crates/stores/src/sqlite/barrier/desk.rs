@@ -85,11 +85,17 @@ impl BarrierDesk for SqliteStore {
     async fn run_errand(&self, errand: &Errand) -> Result<bool> {
         let own = errand.clone();
         let probe = self.read_barrier(move |desk| now(plain::to_probe(desk, &own))).await?;
-        if let Some((id, query)) = probe
-            && let Err(error) = self.probe(&id, query).await
-        {
-            // A query that fails must not keep the deadline from coming.
-            tracing::warn!(barrier = %id, %error, "the probe failed; the deadline closes the barrier");
+        if let Some((id, probe)) = probe {
+            // A probe that fails must not keep the deadline from coming.
+            match self.probe(&id, probe, true).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(refusal)) => {
+                    tracing::warn!(barrier = %id, %refusal, "not probed; the deadline closes the barrier");
+                }
+                Err(error) => {
+                    tracing::warn!(barrier = %id, %error, "the probe failed; the deadline closes the barrier");
+                }
+            }
         }
         let own = errand.clone();
         let acked = self

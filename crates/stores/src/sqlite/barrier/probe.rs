@@ -1,6 +1,6 @@
-//! A probe: a query that finds lost acknowledgements.
+//! A probe: a query, or a prefix of keys, that finds lost acknowledgements.
 //!
-//! It runs on a connection of its own that can only read, for at most [`PROBE_TIME`]. What it finds is
+//! A query runs on a connection of its own that can only read, for at most [`PROBE_TIME`]. What it finds is
 //! acknowledged while it runs, a page in each transaction, so neither the rows nor the write lock are
 //! held for long.
 
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
-use sendoff_core::barrier::plain::{self, Members};
+use sendoff_core::barrier::plain;
 use sendoff_core::barrier::{
-    Ack, AckBatch, AckedBatch, Answer, BarrierId, Json, MemberName, Outcome, Probe, Refusal,
+    Ack, AckedBatch, Answer, BarrierId, Json, KeyProbe, MemberName, Outcome, Probe, Refusal,
     RefusalCode,
 };
 use sendoff_core::{Error, ErrorKind, Result};
@@ -28,7 +28,6 @@ const PROBE_TIME: Duration = Duration::from_secs(5);
 const STEPS_BETWEEN: i32 = 10_000;
 /// How many rows are acknowledged at once.
 const PAGE_ROWS: usize = 1_000;
-const CHANNEL: &str = "probe";
 const PROBING: &str = "running a barrier's probe";
 
 impl SqliteStore {
@@ -37,13 +36,7 @@ impl SqliteStore {
         let header = self.read_barrier(move |desk| now(plain::readable(desk, &own))).await?;
         match header.map(|header| header.probe) {
             None => Ok(Err(Refusal::not_found(id))),
-            Some(Some(Probe::Sql(query))) => self.probe(id, query).await,
-            Some(Some(Probe::Keys(_))) => Ok(Err(Refusal::new(
-                RefusalCode::Invalid,
-                format!(
-                    "the probe of the barrier {id} is a prefix: whoever lists the keys answers it"
-                ),
-            ))),
+            Some(Some(probe)) => self.probe(id, probe, false).await,
             Some(None) => Ok(Err(Refusal::new(
                 RefusalCode::Invalid,
                 format!("the barrier {id} was created without a probe"),
@@ -51,59 +44,72 @@ impl SqliteStore {
         }
     }
 
-    /// Acknowledges what is pending and found by the query.
-    pub(super) async fn probe(&self, id: &BarrierId, query: String) -> Result<Answer<AckedBatch>> {
+    /// Acknowledges what is pending and found.
+    pub(super) async fn probe(
+        &self,
+        id: &BarrierId,
+        probe: Probe,
+        at_deadline: bool,
+    ) -> Result<Answer<AckedBatch>> {
+        match probe {
+            Probe::Sql(query) => self.probe_sql(id, query).await,
+            Probe::Keys(prefix) => self.probe_keys(id, &prefix, at_deadline).await,
+        }
+    }
+
+    async fn probe_sql(&self, id: &BarrierId, query: String) -> Result<Answer<AckedBatch>> {
         let (pages, mut found) = mpsc::channel::<Vec<Ack>>(1);
         let worker = Worker::start("probe", &self.file, Role::Probes)?;
         let running = worker.run(PROBING, move |session| {
             look(session.connection, &query, &pages, &session.file.address)
         });
-        let mut whole = None;
         let taking = async {
-            while let Some(acks) = found.recv().await {
-                let answer = self.take(id, acks).await?;
-                match (answer, &mut whole) {
-                    (Err(refusal), _) => return Ok(Some(refusal)),
-                    (Ok(acked), None) => whole = Some(acked),
-                    (Ok(acked), Some(whole)) => {
-                        whole.answers.extend(acked.answers);
-                        whole.complete = acked.complete;
-                        whole.remaining = acked.remaining;
-                    }
+            // It may find nothing: how the barrier stands is told all the same.
+            let mut whole = self.take(id, Vec::new()).await?;
+            while let Ok(whole) = &mut whole
+                && let Some(acks) = found.recv().await
+            {
+                match self.take(id, acks).await? {
+                    Ok(acked) => whole.join(acked),
+                    Err(refusal) => return Ok(Err(refusal)),
                 }
             }
-            Ok::<_, Error>(None)
+            Ok::<_, Error>(whole)
         };
+        // Whoever still looks is told by the channel's end that nobody takes it.
         let (ran, taken) = futures_util::future::join(running, taking).await;
-        if let Some(refusal) = taken? {
-            return Ok(Err(refusal));
+        let taken = taken?;
+        if taken.is_ok() {
+            ran?;
         }
-        ran?;
-        match whole {
-            Some(whole) => Ok(Ok(whole)),
-            // It found nothing: how the barrier stands is told all the same.
-            None => self.take(id, Vec::new()).await,
+        Ok(taken)
+    }
+
+    async fn probe_keys(
+        &self,
+        id: &BarrierId,
+        prefix: &str,
+        at_deadline: bool,
+    ) -> Result<Answer<AckedBatch>> {
+        let mut probe = match KeyProbe::begin(self.keys.as_ref(), id, prefix, at_deadline).await? {
+            Ok(probe) => probe,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let mut whole = self.take(id, Vec::new()).await?;
+        while let Ok(whole) = &mut whole
+            && let Some(acks) = probe.next().await?
+        {
+            match self.take(id, acks).await? {
+                Ok(acked) => whole.join(acked),
+                Err(refusal) => return Ok(Err(refusal)),
+            }
         }
+        Ok(whole)
     }
 
     async fn take(&self, id: &BarrierId, acks: Vec<Ack>) -> Result<Answer<AckedBatch>> {
-        let batch = AckBatch::new(id.clone(), acks).by(CHANNEL);
-        self.write_barrier(PROBING, move |desk| {
-            let mut batch = batch;
-            let take = async {
-                if let Some(header) = plain::readable(desk, &batch.id).await? {
-                    let names: Vec<MemberName> =
-                        batch.acks.iter().map(|ack| ack.member.clone()).collect();
-                    let mut found = desk.find(header.no, &names).await?.into_iter();
-                    batch.acks.retain(|_| {
-                        found.next().flatten().is_some_and(|one| one.resolved.is_none())
-                    });
-                }
-                plain::ack(desk, &batch).await
-            };
-            now(take)
-        })
-        .await
+        let id = id.clone();
+        self.write_barrier(PROBING, move |desk| now(plain::ack_found(desk, &id, acks))).await
     }
 }
 

@@ -19,22 +19,20 @@ pub(super) async fn outcomes<S: Statements>(
     page: &Page,
 ) -> Result<Option<Outcomes>, S::Error> {
     let Some(header) = plain::readable(ledger, &page.id).await? else { return Ok(None) };
-    let sql = match page.which {
-        Which::Resolved => on::PAGE_RESOLVED,
-        Which::Failed => on::PAGE_FAILED,
-        Which::Missing => on::PAGE_MISSING,
-        Which::Pending => on::PAGE_PENDING,
+    let (sql, name) = match (&page.only, page.which) {
+        (Some(name), _) => (on::PAGE_ONLY, Some(name)),
+        (None, Which::Resolved) => (on::PAGE_RESOLVED, page.after.as_ref()),
+        (None, Which::Failed) => (on::PAGE_FAILED, page.after.as_ref()),
+        (None, Which::Missing) => (on::PAGE_MISSING, page.after.as_ref()),
+        (None, Which::Pending) => (on::PAGE_PENDING, page.after.as_ref()),
     };
     let limit = page.limit.clamp(1, PAGE_MAX);
-    let values = vec![
-        Value::Integer(header.no),
-        from(page.after.as_ref()),
-        Value::Integer(i64::from(limit)),
-    ];
+    let values = vec![Value::Integer(header.no), from(name), Value::Integer(i64::from(limit))];
     let rows = ledger.0.query(sql, values).await?.into_iter();
     let members: Vec<MemberOutcome> =
         rows.map(|mut row| member(&mut row)).collect::<Result<_>>().map_err(S::unexpected)?;
-    let is_full = u32::try_from(members.len()).is_ok_and(|count| count >= limit);
+    let is_full =
+        page.only.is_none() && u32::try_from(members.len()).is_ok_and(|count| count >= limit);
     let next_after = is_full.then(|| members.last().map(|last| last.member.clone())).flatten();
     Ok(Some(Outcomes { members, next_after }))
 }

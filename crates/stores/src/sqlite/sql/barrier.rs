@@ -168,6 +168,11 @@ pub(in crate::sqlite) const PAGE_MISSING: &str =
 pub(in crate::sqlite) const PAGE_PENDING: &str =
     page!("INDEXED BY sendoff_barrier_member_pending", is_pending!());
 
+/// One member, by the primary key.
+pub(in crate::sqlite) const PAGE_ONLY: &str =
+    "SELECT name, resolved_at, outcome, channel FROM sendoff_barrier_member
+      WHERE barrier = ?1 AND name = ?2 LIMIT ?3";
+
 // Evidence.
 
 pub(in crate::sqlite) const EVIDENCE_ADD: &str = "INSERT INTO sendoff_barrier_evidence
@@ -258,6 +263,7 @@ mod tests {
             super::RESOLVE_ONE,
             super::REOPEN,
             super::STANDS,
+            super::PAGE_ONLY,
         ];
         for statement in statements {
             for step in plan(&connection, statement) {
