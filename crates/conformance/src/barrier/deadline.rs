@@ -28,6 +28,8 @@ pub async fn a_deadline_closes_with_what_is_missing<S: Subject>() -> Result<()> 
     assert!(status.complete && !status.overdue);
     assert_eq!(stage.counts("b").await?, [4, 2, 0, 1, 2]);
     assert_eq!(stage.names("b", Which::Missing).await?, ["a", "d"]);
+    let given_up = stage.members("b", Which::Missing).await?;
+    assert!(given_up.iter().all(|one| one.at.is_none() && one.outcome.is_none()), "{given_up:?}");
     assert_eq!(stage.names("b", Which::Resolved).await?, ["b", "c"]);
     assert!(stage.names("b", Which::Pending).await?.is_empty());
     assert!(stage.deliver().await?.is_empty(), "one");

@@ -78,7 +78,9 @@ BEGIN
                    m.outcome, m.channel)) INTO l_page
           FROM sendoff.barrier_member m WHERE m.barrier = l_no AND m.name = p_after;
     ELSIF p_which IN ('failed', 'missing') THEN
-        SELECT json_agg(json_build_array(encode(p.name, 'hex'), sendoff.barrier_micros(p.resolved_at),
+        -- When a member was given up is no time at which it was resolved.
+        SELECT json_agg(json_build_array(encode(p.name, 'hex'),
+                   sendoff.barrier_micros(CASE WHEN NOT p.missing THEN p.resolved_at END),
                    p.outcome, p.channel) ORDER BY p.name) INTO l_page
           FROM (SELECT m.* FROM sendoff.barrier_member m
                  WHERE m.barrier = l_no AND m.name > p_after
