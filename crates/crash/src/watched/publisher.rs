@@ -19,7 +19,7 @@ use crate::order::POISON_TOPIC;
 pub struct Trouble {
     /// Of so many messages one fails the first time that this process tries it.
     pub fails_one_in: u128,
-    /// Of so many messages one fails the first [`STUBBORN_TIMES`] times, for longer than a relay is
+    /// Of so many messages one fails the first `STUBBORN_TIMES` times, for longer than a relay is
     /// stopped: its row is still there when a verdict of one that woke up comes too late.
     pub stubborn_one_in: u128,
     /// Messages to [`POISON_TOPIC`] fail for good until this file is there.
