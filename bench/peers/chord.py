@@ -42,7 +42,8 @@ def callback(results):
 
 
 def run(members):
-    server = redis.Redis.from_url(URL)
+    # It waits for the callback longer than the client library waits for an answer by itself.
+    server = redis.Redis.from_url(URL, socket_timeout=150)
     server.delete("begun", "called")
     chord((member.si() for _ in range(members)), callback.s()).apply_async()
     called = server.blpop("called", timeout=120)
