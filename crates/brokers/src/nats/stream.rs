@@ -5,10 +5,14 @@ use std::time::Duration;
 use async_nats::Client;
 use async_nats::jetstream;
 use async_nats::jetstream::ErrorCode;
-use async_nats::jetstream::context::{CreateStreamErrorKind, GetStreamErrorKind};
+use async_nats::jetstream::context::GetStreamErrorKind;
 use async_nats::jetstream::stream::{Config, StorageType};
 
 use crate::nats::address::NatsAddress;
+
+/// After a creation that failed the stream is looked for so often, with this time between.
+const LOOKS: u32 = 5;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// Creates the address's stream where it is not there, and changes nothing where it is.
 ///
@@ -43,17 +47,18 @@ pub(super) async fn create(
         tracing::info!(target = %address, subject, "created the stream");
         return Ok(());
     };
-    match error.kind() {
-        // Somebody was faster.
-        CreateStreamErrorKind::JetStream(answer)
-            if answer.error_code() == ErrorCode::STREAM_NAME_EXIST =>
-        {
-            Ok(())
+    // Somebody may be faster by a moment: the server then says that the name is taken, or that the
+    // subjects overlap with a stream that it does not show yet.
+    for _ in 0..LOOKS {
+        if context.get_stream(stream).await.is_ok() {
+            return Ok(());
         }
-        kind => Err(format!(
-            "cannot create stream {stream}: {kind}; give this user the right to \
-             $JS.API.STREAM.CREATE.{stream}, or create it: nats stream add {stream} \
-             --subjects='{subject}' --storage=file --defaults"
-        )),
+        tokio::time::sleep(BETWEEN_LOOKS).await;
     }
+    Err(format!(
+        "cannot create stream {stream}: {}; give this user the right to \
+         $JS.API.STREAM.CREATE.{stream}, or create it: nats stream add {stream} \
+         --subjects='{subject}' --storage=file --defaults",
+        error.kind()
+    ))
 }
