@@ -208,7 +208,7 @@ BEGIN
     UPDATE sendoff.barrier_member m
        SET resolved_at = clock_timestamp(), ok = p_ok, outcome = p_outcome, channel = p_channel
       FROM sendoff.barrier b
-     WHERE b.tenant = p_tenant AND b.id = p_id AND NOT b.gone AND b.state = 'open'
+     WHERE b.tenant = p_tenant AND b.id = p_id AND NOT b.gone AND b.state = 'open' AND b.plain
        AND clock_timestamp() < b.expires_at - interval '1 hour'
        AND (p_epoch IS NULL OR p_epoch = b.epoch)
        AND (p_ok OR NOT b.first_failure)
