@@ -155,6 +155,8 @@ DECLARE
     l_wanted bigint;
     l_got    bigint;
     l_short  boolean;
+    l_takes  boolean := true;
+    l_took   boolean;
 BEGIN
     SELECT b.* INTO h FROM sendoff.barrier b WHERE b.no = p_no;
     IF NOT h.sealed AND NOT p_full THEN
@@ -168,7 +170,10 @@ BEGIN
         PERFORM sendoff.barrier_finish(p_no, 'complete', 'all');
         RETURN 'complete';
     END IF;
-    -- Once more where members were resolved between the count and the look.
+    -- Once more where members were resolved between the count and the look. Once more as well where
+    -- watches were taken back: a watched member that failed and was committed after the count handed
+    -- nothing on, since others were watched then. What is taken now is locked until this commits, so
+    -- whoever fails from here on does not count on it.
     FOR l_round IN 1..100 LOOP
         WITH counted AS MATERIALIZED (
             SELECT m.grp, count(*) FILTER (WHERE m.resolved_at IS NULL) AS pending,
@@ -204,8 +209,10 @@ BEGIN
             UPDATE sendoff.barrier b SET met = l_met WHERE b.no = p_no;
         END IF;
         l_short := false;
+        l_took := false;
         FOR i IN 1..cardinality(l_groups) LOOP
             IF l_excess[i] > 0 THEN
+                CONTINUE WHEN NOT l_takes;
                 WITH extra AS MATERIALIZED (
                     SELECT m.barrier, m.name FROM sendoff.barrier_member m
                      WHERE m.barrier = p_no AND m.grp = l_groups[i] AND m.watched
@@ -215,6 +222,7 @@ BEGIN
                        FOR NO KEY UPDATE SKIP LOCKED)
                 UPDATE sendoff.barrier_member m SET watched = false FROM extra e
                  WHERE m.barrier = ANY (ARRAY[e.barrier]) AND m.name = ANY (ARRAY[e.name]);
+                l_took := l_took OR FOUND;
             ELSIF l_excess[i] < 0 THEN
                 l_wanted := -l_excess[i];
                 l_got := sendoff.barrier_hand_on(p_no, l_groups[i], l_wanted, false);
@@ -225,9 +233,10 @@ BEGIN
                 l_short := l_short OR l_got < l_wanted;
             END IF;
         END LOOP;
-        IF NOT l_short THEN
+        IF NOT l_short AND NOT l_took THEN
             RETURN 'open';
         END IF;
+        l_takes := l_takes AND NOT l_took;
     END LOOP;
     RAISE EXCEPTION 'the members of the barrier % change faster than they can be counted', h.id
         USING ERRCODE = 'lock_not_available';
