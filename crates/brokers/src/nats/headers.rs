@@ -90,23 +90,6 @@ impl Packed {
     }
 }
 
-/// The headers of a message's delivery, made on the connection's own thread.
-pub(crate) fn header_map(message: &Message) -> HeaderMap {
-    Packed::of(message).unpack()
-}
-
-/// How many bytes headers have on the wire.
-pub(crate) fn wire_bytes(headers: &HeaderMap) -> usize {
-    let lines: usize = headers
-        .iter()
-        .flat_map(|(name, values)| values.iter().map(move |value| (name, value)))
-        .map(|(name, value)| {
-            AsRef::<str>::as_ref(name).len() + value.as_str().len() + ": \r\n".len()
-        })
-        .sum();
-    "NATS/1.0\r\n\r\n".len() + lines
-}
-
 /// A name, without an allocation where it is one of the contract's.
 fn header_name(name: &str) -> HeaderName {
     static MADE: [(&str, HeaderName); 5] = [

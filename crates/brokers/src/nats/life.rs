@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_nats::{Client, ConnectOptions, Event, HeaderMap, ServerError, Subject, Subscriber};
+use async_nats::{Client, ConnectOptions, Event, ServerError, Subject, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use sendoff_core::PublishError;
@@ -20,7 +20,7 @@ use crate::nats::NatsOptions;
 use crate::nats::address::NatsAddress;
 use crate::nats::answer::{self, Answer};
 use crate::nats::connection::lock;
-use crate::nats::headers::{Packed, header_map, wire_bytes};
+use crate::nats::headers::Packed;
 use crate::nats::in_flight::{Asker, InFlight};
 use crate::nats::refusal::{not_sent, oversize, refusal, unreachable_at};
 use crate::nats::standing::Standing;
@@ -66,10 +66,10 @@ impl Job {
     }
 }
 
-/// What is published, as the client library takes it.
+/// What is published.
 struct Sending {
     subject: Subject,
-    headers: HeaderMap,
+    headers: Packed,
     body: Bytes,
 }
 
@@ -182,7 +182,6 @@ impl Life {
                     // Its caller has given up: the message must not leave later.
                     Job::One { answer, .. } if answer.is_closed() => {}
                     Job::One { subject, headers, body, answer } => {
-                        let headers = headers.unpack();
                         let sending = Sending { subject: subject.into(), headers, body };
                         self.send(client, inbox, sending, Asker::Caller(answer)).await;
                     }
@@ -198,15 +197,15 @@ impl Life {
                                 answers.not_sent(ticket);
                                 continue;
                             }
-                            let headers = header_map(&message);
-                            let bytes = message.body().len() + wire_bytes(&headers);
+                            let headers = Packed::of(&message);
+                            let bytes = message.body().len() + headers.wire_bytes();
                             if bytes > max_payload {
                                 answers.answer(ticket, Err(oversize(bytes, max_payload)));
                                 continue;
                             }
                             let subject = subjects.of(self.address.prefix(), message.topic());
-                            let sending =
-                                Sending { subject, headers, body: message.body().clone() };
+                            let body = message.body().clone();
+                            let sending = Sending { subject, headers, body };
                             self.send(client, inbox, sending, Asker::Relay(answers, ticket)).await;
                         }
                         taken.pop_front();
@@ -221,7 +220,7 @@ impl Life {
         let token = self.in_flight.begin(subject.clone(), asker);
         let reply = Subject::from(format!("{inbox}.{token}"));
         if let Err(error) =
-            client.publish_with_reply_and_headers(subject, reply, headers, body).await
+            client.publish_with_reply_and_headers(subject, reply, headers.unpack(), body).await
             && let Some(waiting) = self.in_flight.take(token)
         {
             waiting.asker.refuse(refusal(&error));
