@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use super::answer::Ack;
+use super::answer::{Ack, AckedBatch};
 use super::name::BarrierId;
 use super::refusal::{Refusal, RefusalCode};
 use super::{Answer, MEMBERS_MAX};
@@ -94,12 +94,42 @@ impl fmt::Debug for KeyProbe {
 }
 
 impl KeyProbe {
-    /// Begins a run that somebody asked for, or, with `at_deadline`, one that comes before a deadline
-    /// closes the barrier and has less time.
+    /// Runs it: `take` acknowledges a page of what was found in a transaction of its own, first an
+    /// empty one, which says whether the barrier takes any. With `at_deadline` it comes before a
+    /// deadline closes the barrier and has less time than where somebody asked for it.
     ///
     /// # Errors
-    /// The source's own, and [`ErrorKind::Timeout`]. Without a source it is a refusal.
-    pub async fn begin(
+    /// The source's own, those of `take`, [`ErrorKind::Timeout`], and [`ErrorKind::TooLarge`] past as
+    /// many keys as a barrier may have members; what was found before is acknowledged all the same.
+    /// Without a source, and where `take` refuses, it is a refusal.
+    pub async fn run<T>(
+        source: Option<&Arc<dyn KeySource>>,
+        id: &BarrierId,
+        prefix: &str,
+        at_deadline: bool,
+        mut take: impl FnMut(Vec<Ack>) -> T + Send,
+    ) -> Result<Answer<AckedBatch>>
+    where
+        T: Future<Output = Result<Answer<AckedBatch>>> + Send,
+    {
+        let mut probe = match Self::begin(source, id, prefix, at_deadline).await? {
+            Ok(probe) => probe,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let mut whole = match take(Vec::new()).await? {
+            Ok(whole) => whole,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        while let Some(acks) = probe.next().await? {
+            match take(acks).await? {
+                Ok(acked) => whole.join(acked),
+                Err(refusal) => return Ok(Err(refusal)),
+            }
+        }
+        Ok(Ok(whole))
+    }
+
+    async fn begin(
         source: Option<&Arc<dyn KeySource>>,
         id: &BarrierId,
         prefix: &str,
@@ -121,11 +151,7 @@ impl KeyProbe {
     }
 
     /// The next page; `None` at the end.
-    ///
-    /// # Errors
-    /// The source's own, [`ErrorKind::Timeout`], and [`ErrorKind::TooLarge`] past as many keys as a
-    /// barrier may have members. What was found before may be acknowledged all the same.
-    pub async fn next(&mut self) -> Result<Option<Vec<Ack>>> {
+    async fn next(&mut self) -> Result<Option<Vec<Ack>>> {
         let page = bounded(self.until, self.within, self.pages.next()).await?;
         self.found += page.len();
         if self.found > MEMBERS_MAX {

@@ -137,22 +137,7 @@ impl MemoryStore {
         prefix: &str,
         at_deadline: bool,
     ) -> Result<Answer<AckedBatch>> {
-        let begun = KeyProbe::begin(self.keys.as_ref(), id, prefix, at_deadline).await?;
-        let mut probe = match begun {
-            Ok(probe) => probe,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        let mut whole = match self.take(id, Vec::new()).await? {
-            Ok(whole) => whole,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        while let Some(acks) = probe.next().await? {
-            match self.take(id, acks).await? {
-                Ok(acked) => whole.join(acked),
-                Err(refusal) => return Ok(Err(refusal)),
-            }
-        }
-        Ok(Ok(whole))
+        KeyProbe::run(self.keys.as_ref(), id, prefix, at_deadline, |acks| self.take(id, acks)).await
     }
 
     async fn take(&self, id: &BarrierId, acks: Vec<Ack>) -> Result<Answer<AckedBatch>> {

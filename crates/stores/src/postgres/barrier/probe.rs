@@ -33,46 +33,28 @@ pub(super) async fn reconcile(
     match text.map(serde_json::from_str::<Probe>) {
         Some(Ok(Probe::Sql(query))) => {
             let found = store.desk.bounded(DOING, find(store, &query, timeout)).await?;
-            let mut whole = take(store, id, &[]).await?;
+            let mut whole = take(store, id, Vec::new()).await?;
             for acks in found.chunks(usize::try_from(PART).unwrap_or(1)) {
                 let Ok(whole) = &mut whole else { break };
-                match take(store, id, acks).await? {
+                match take(store, id, acks.to_vec()).await? {
                     Ok(acked) => whole.join(acked),
                     Err(refusal) => return Ok(Err(refusal)),
                 }
             }
             Ok(whole)
         }
-        Some(Ok(Probe::Keys(prefix))) => keys(store, id, &prefix, timeout.is_some()).await,
+        Some(Ok(Probe::Keys(prefix))) => {
+            let source = store.keys.as_ref();
+            KeyProbe::run(source, id, &prefix, timeout.is_some(), |acks| take(store, id, acks))
+                .await
+        }
         Some(Err(_)) => invalid("the barrier's probe does not decode"),
         None => invalid("the barrier has no probe"),
     }
 }
 
-async fn keys(
-    store: &PostgresStore,
-    id: &BarrierId,
-    prefix: &str,
-    at_deadline: bool,
-) -> Result<Answer<AckedBatch>> {
-    let mut probe = match KeyProbe::begin(store.keys.as_ref(), id, prefix, at_deadline).await? {
-        Ok(probe) => probe,
-        Err(refusal) => return Ok(Err(refusal)),
-    };
-    let mut whole = take(store, id, &[]).await?;
-    while let Ok(whole) = &mut whole
-        && let Some(acks) = probe.next().await?
-    {
-        match take(store, id, &acks).await? {
-            Ok(acked) => whole.join(acked),
-            Err(refusal) => return Ok(Err(refusal)),
-        }
-    }
-    Ok(whole)
-}
-
-async fn take(store: &PostgresStore, id: &BarrierId, acks: &[Ack]) -> Result<Answer<AckedBatch>> {
-    let batch = AckBatch::new(id.clone(), acks.to_vec()).by("probe");
+async fn take(store: &PostgresStore, id: &BarrierId, acks: Vec<Ack>) -> Result<Answer<AckedBatch>> {
+    let batch = AckBatch::new(id.clone(), acks).by("probe");
     ack::ack(&mut Counter { store, doing: DOING }, &batch).await
 }
 

@@ -91,20 +91,7 @@ impl SqliteStore {
         prefix: &str,
         at_deadline: bool,
     ) -> Result<Answer<AckedBatch>> {
-        let mut probe = match KeyProbe::begin(self.keys.as_ref(), id, prefix, at_deadline).await? {
-            Ok(probe) => probe,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        let mut whole = self.take(id, Vec::new()).await?;
-        while let Ok(whole) = &mut whole
-            && let Some(acks) = probe.next().await?
-        {
-            match self.take(id, acks).await? {
-                Ok(acked) => whole.join(acked),
-                Err(refusal) => return Ok(Err(refusal)),
-            }
-        }
-        Ok(whole)
+        KeyProbe::run(self.keys.as_ref(), id, prefix, at_deadline, |acks| self.take(id, acks)).await
     }
 
     async fn take(&self, id: &BarrierId, acks: Vec<Ack>) -> Result<Answer<AckedBatch>> {
