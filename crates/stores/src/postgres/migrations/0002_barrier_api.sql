@@ -139,8 +139,8 @@ BEGIN
     ELSIF member IS NULL OR octet_length(member) NOT BETWEEN 1 AND 1024 THEN
         RETURN jsonb_build_object('refused', 'invalid', 'detail', 'a member''s name has 1 to 1024 bytes');
     END IF;
-    l_said := sendoff.barrier_resolve(coalesce(tenant, ''), id, ARRAY[member], ARRAY[l_well],
-        ARRAY[l_outcome], left(coalesce(channel, ''), 64), false, NULL);
+    l_said := sendoff.barrier_resolve_one(coalesce(tenant, ''), id, member, l_well, l_outcome,
+        left(coalesce(channel, ''), 64), NULL);
     IF l_said ->> 'refused' IS NOT NULL THEN
         RETURN jsonb_build_object('refused', l_said ->> 'refused', 'detail',
             coalesce(l_said ->> 'detail', 'there is no such barrier'));
