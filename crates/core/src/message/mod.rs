@@ -266,7 +266,7 @@ impl MessageBuilder {
         self
     }
 
-    /// Allows a topic of the product's own: for what is read from a store, and for errands.
+    /// Allows a topic of the product's own: for errands.
     pub fn reserved(mut self) -> Self {
         self.reserved = true;
         self
@@ -279,12 +279,6 @@ impl MessageBuilder {
     /// empty, has a control character, a topic begins with [`RESERVED_PREFIX`], or a header breaks a
     /// rule of [`Headers::check`].
     pub fn build(self) -> Result<Message> {
-        if self.topic.starts_with(RESERVED_PREFIX) && !self.reserved {
-            return Err(Error::invalid(
-                DOING,
-                format!("topics that begin with {RESERVED_PREFIX} are the product's own"),
-            ));
-        }
         // Drawn here, not at the start: a builder that is cloned makes messages of their own.
         let id = self.id.unwrap_or_else(|| Uuid::now_v7().to_string());
         let parts = StoredMessage {
@@ -296,7 +290,14 @@ impl MessageBuilder {
             body: self.body,
             due_at: self.due_at,
         };
-        Message::checked(parts, self.limits)
+        let message = Message::checked(parts, self.limits)?;
+        if message.is_reserved() && !self.reserved {
+            return Err(Error::invalid(
+                DOING,
+                format!("topics that begin with {RESERVED_PREFIX} are the product's own"),
+            ));
+        }
+        Ok(message)
     }
 }
 
