@@ -4,6 +4,8 @@
 //! What does not belong here: tests of one store or one publisher only; those live beside it.
 
 pub mod barrier;
+#[doc(hidden)]
+pub mod cases;
 pub mod publisher;
 pub mod servers;
 pub mod store;

@@ -1,5 +1,7 @@
 //! The list of cases, in one place, and the macro that makes a test of each.
 
+use crate::cases::check;
+
 /// How many cases the suite has. Committed: a case that is written and not listed, or listed no
 /// more, turns every store's run red.
 pub const CASES: usize = 91;
@@ -23,16 +25,7 @@ const WRITTEN: [&str; 13] = [
 
 /// Checks a generated list against the committed count and against what is written.
 pub fn check_the_list(listed: &[&str]) {
-    let written: usize = WRITTEN
-        .iter()
-        .map(|source| source.lines().filter(|line| line.starts_with("pub async fn ")).count())
-        .sum();
-    let mut unique = listed.to_vec();
-    unique.sort_unstable();
-    unique.dedup();
-    assert_eq!(listed.len(), CASES, "as many tests as are committed");
-    assert_eq!(unique.len(), CASES, "every name stands once");
-    assert_eq!(written, CASES, "every case that is written is listed");
+    check(listed, CASES, &WRITTEN);
 }
 
 /// Makes one test of each case, for a [`Subject`](crate::barrier::Subject) that is in scope.
@@ -51,7 +44,7 @@ macro_rules! barrier_suite {
 #[macro_export]
 macro_rules! __barrier_cases {
     ($subject:ident) => {
-        $crate::__barrier_tests! { $subject
+        $crate::__suite_tests! { barrier check_the_list $subject
             create {
                 a_barrier_is_as_it_was_created
                 an_id_that_is_there_is_answered_and_left_as_it_is
@@ -170,34 +163,5 @@ macro_rules! __barrier_cases {
                 a_probe_leaves_no_evidence
             }
         }
-    };
-}
-
-/// The tests.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __barrier_tests {
-    ($subject:ident $($theme:ident { $($case:ident)* })*) => {
-        const LISTED: &[&str] = &[
-            $($(concat!(stringify!($theme), "::", stringify!($case)),)*)*
-        ];
-
-        #[test]
-        fn every_case_of_the_suite_is_a_test_here() {
-            $crate::barrier::check_the_list(LISTED);
-        }
-
-        $(
-            mod $theme {
-                use super::$subject;
-                $(
-                    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                    async fn $case() -> sendoff_core::Result<()> {
-                        let case = $crate::barrier::$theme::$case::<$subject>();
-                        $crate::store::in_time(case).await
-                    }
-                )*
-            }
-        )*
     };
 }

@@ -1,5 +1,7 @@
 //! The lists of cases, in one place, and the macros that make a test of each.
 
+use crate::cases::check;
+
 /// How many cases every publisher has. Committed: a case that is written and not listed, or listed
 /// no more, turns every publisher's run red.
 pub const CASES: usize = 21;
@@ -18,20 +20,6 @@ pub fn check_the_outage_list(listed: &[&str]) {
     check(listed, OUTAGE_CASES, &[include_str!("outage.rs")]);
 }
 
-fn check(listed: &[&str], committed: usize, sources: &[&str]) {
-    let written = sources
-        .iter()
-        .flat_map(|source| source.lines())
-        .filter(|line| line.starts_with("pub async fn "))
-        .count();
-    let mut unique = listed.to_vec();
-    unique.sort_unstable();
-    unique.dedup();
-    assert_eq!(listed.len(), committed, "as many tests as are committed");
-    assert_eq!(unique.len(), committed, "every name stands once");
-    assert_eq!(written, committed, "every case that is written is listed");
-}
-
 /// Makes one test of each case, for a [`Subject`](crate::publisher::Subject) that is in scope.
 ///
 /// Put it into a module of its own; the crate needs `tokio` with the features `macros` and
@@ -39,7 +27,7 @@ fn check(listed: &[&str], committed: usize, sources: &[&str]) {
 #[macro_export]
 macro_rules! publisher_suite {
     ($subject:ident) => {
-        $crate::__publisher_tests! { $subject check_the_list
+        $crate::__suite_tests! { publisher check_the_list $subject
             delivery {
                 a_confirmed_message_has_arrived
                 bodies_arrive_byte_for_byte
@@ -75,7 +63,7 @@ macro_rules! publisher_suite {
 #[macro_export]
 macro_rules! publisher_outage_suite {
     ($subject:ident) => {
-        $crate::__publisher_tests! { $subject check_the_outage_list
+        $crate::__suite_tests! { publisher check_the_outage_list $subject
             outage {
                 a_target_that_was_never_there_is_unreachable
                 publishes_fail_fast_while_the_target_is_down
@@ -86,33 +74,5 @@ macro_rules! publisher_outage_suite {
                 nothing_buffered_leaves_after_a_reset
             }
         }
-    };
-}
-
-/// The tests.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __publisher_tests {
-    ($subject:ident $check:ident $($theme:ident { $($case:ident)* })*) => {
-        const LISTED: &[&str] = &[
-            $($(concat!(stringify!($theme), "::", stringify!($case)),)*)*
-        ];
-
-        #[test]
-        fn every_case_of_the_suite_is_a_test_here() {
-            $crate::publisher::$check(LISTED);
-        }
-
-        $(
-            mod $theme {
-                use super::$subject;
-                $(
-                    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                    async fn $case() -> sendoff_core::Result<()> {
-                        $crate::publisher::$theme::$case::<$subject>().await
-                    }
-                )*
-            }
-        )*
     };
 }

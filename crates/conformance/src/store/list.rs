@@ -1,12 +1,6 @@
 //! The list of cases, in one place, and the macro that makes a test of each.
 
-use std::future::Future;
-use std::time::Duration;
-
-use sendoff_core::Result;
-
-/// Many times what the longest case takes on a busy machine.
-const CASE_TIMEOUT: Duration = Duration::from_secs(180);
+use crate::cases::check;
 
 /// How many cases the suite has. Committed: a case that is written and not listed, or listed no
 /// more, turns every store's run red.
@@ -29,24 +23,7 @@ const WRITTEN: [&str; 11] = [
 
 /// Checks a generated list against the committed count and against what is written.
 pub fn check_the_list(listed: &[&str]) {
-    let written: usize = WRITTEN
-        .iter()
-        .map(|source| source.lines().filter(|line| line.starts_with("pub async fn ")).count())
-        .sum();
-    let mut unique = listed.to_vec();
-    unique.sort_unstable();
-    unique.dedup();
-    assert_eq!(listed.len(), CASES, "as many tests as are committed");
-    assert_eq!(unique.len(), CASES, "every name stands once");
-    assert_eq!(written, CASES, "every case that is written is listed");
-}
-
-/// Runs a case, and fails where it does not end: a store that waits for ever is a store that fails.
-pub async fn in_time(case: impl Future<Output = Result<()>>) -> Result<()> {
-    match tokio::time::timeout(CASE_TIMEOUT, case).await {
-        Ok(ended) => ended,
-        Err(_) => panic!("it did not end within {CASE_TIMEOUT:?}"),
-    }
+    check(listed, CASES, &WRITTEN);
 }
 
 /// Makes one test of each case, for a [`Subject`](crate::store::Subject) that is in scope.
@@ -65,7 +42,7 @@ macro_rules! store_suite {
 #[macro_export]
 macro_rules! __store_cases {
     ($subject:ident) => {
-        $crate::__store_tests! { $subject
+        $crate::__suite_tests! { store check_the_list $subject
             send {
                 a_committed_message_is_found
                 an_uncommitted_message_is_not_found
@@ -202,34 +179,5 @@ macro_rules! __store_cases {
                 a_sweep_is_bounded_and_reaches_everything
             }
         }
-    };
-}
-
-/// The tests.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __store_tests {
-    ($subject:ident $($theme:ident { $($case:ident)* })*) => {
-        const LISTED: &[&str] = &[
-            $($(concat!(stringify!($theme), "::", stringify!($case)),)*)*
-        ];
-
-        #[test]
-        fn every_case_of_the_suite_is_a_test_here() {
-            $crate::store::check_the_list(LISTED);
-        }
-
-        $(
-            mod $theme {
-                use super::$subject;
-                $(
-                    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                    async fn $case() -> sendoff_core::Result<()> {
-                        let case = $crate::store::$theme::$case::<$subject>();
-                        $crate::store::in_time(case).await
-                    }
-                )*
-            }
-        )*
     };
 }

@@ -28,6 +28,6 @@ mod subject;
 pub mod survive;
 pub mod wait;
 
-pub use list::{CASES, check_the_list, in_time};
+pub use list::{CASES, check_the_list};
 pub use sendoff_core::memory::PlainRow;
 pub use subject::{Facts, OpenTransaction, Store, Subject};
