@@ -4,7 +4,7 @@
 //!
 //! - [`mod@measure`]: which measurements there are, and what they answer.
 //! - [`contenders`]: the product's design and the two it is compared with; [`product`]: the product
-//!   as a user runs it; [`target`]: where messages go.
+//!   as a user runs it; [`target`]: where messages go; [`noting`]: when they were confirmed.
 //! - [`writers`], [`schedule`], [`workload`]: who sends, when, and what.
 //! - [`ground`]: the private servers; [`machine`]: the disk and the processor time.
 //! - [`figures`], [`table`]: arithmetic and text; [`failure`]: why a measurement ended early.
@@ -17,6 +17,7 @@ mod figures;
 mod ground;
 mod machine;
 mod measure;
+mod noting;
 mod product;
 mod schedule;
 mod table;

@@ -8,11 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
-use sendoff_brokers::nats::NatsPublisher;
-use sendoff_core::publisher::{Answers, HandOver, PublisherLimits};
 use sendoff_core::relay::RelaySettings;
-use sendoff_core::{Message, PublishError, Publisher, Wake};
+use sendoff_core::{Message, Wake};
 use serde_json::{Map, json};
 
 use crate::contenders::Contender;
@@ -20,6 +17,7 @@ use crate::failure::{Doing, Failure, Result};
 use crate::figures::{median, percentile, ratio, to_f64};
 use crate::ground::Ground;
 use crate::measure::{Answer, Effort, tell};
+use crate::noting::Noting;
 use crate::product::{self, RunningRelay, Setup};
 use crate::schedule::{self, Committed, Schedule};
 use crate::table::{Table, thousands};
@@ -131,8 +129,9 @@ async fn run(ground: &Ground, entry: &Entry, effort: &Effort) -> Result<Latencie
     let time = WARM_UP + Duration::from_millis(effort.pick(1_800, 8_000));
     let schedule = Schedule::new(entry.per_s, time);
     let stamps = Arc::new(Stamps::new(schedule.messages()));
+    let stamping = Arc::clone(&stamps);
     let publisher =
-        Stamping { inner: product::publisher(&stream.address)?, stamps: Arc::clone(&stamps) };
+        Noting::new(product::publisher(&stream.address)?, move |message| stamping.stamp(message));
     let wake = Wake::new();
     let mut setup = Setup::default();
     let woken = match entry.hint {
@@ -227,80 +226,6 @@ impl Stamps {
             per_s: ratio(to_f64(to_u64(committed.len())), took).round(),
             late: ratio(to_f64(late), to_f64(to_u64(waits.len()))),
         })
-    }
-}
-
-/// A publisher that notes when an acknowledgement came.
-#[derive(Debug)]
-struct Stamping {
-    inner: NatsPublisher,
-    stamps: Arc<Stamps>,
-}
-
-#[async_trait]
-impl Publisher for Stamping {
-    fn address(&self) -> &str {
-        self.inner.address()
-    }
-
-    fn limits(&self) -> PublisherLimits {
-        self.inner.limits()
-    }
-
-    fn check(&self, message: &Message) -> std::result::Result<(), PublishError> {
-        self.inner.check(message)
-    }
-
-    async fn publish(&self, message: &Message) -> std::result::Result<(), PublishError> {
-        self.inner.publish(message).await?;
-        self.stamps.stamp(message);
-        Ok(())
-    }
-
-    fn hand_over(&self, batch: HandOver) -> std::result::Result<(), HandOver> {
-        let answers = Arc::clone(&batch.answers);
-        let messages = batch.messages.clone();
-        let stamps = Arc::clone(&self.stamps);
-        let watched = Arc::new(StampingAnswers { answers, messages, stamps });
-        self.inner
-            .hand_over(HandOver { messages: batch.messages, answers: watched })
-            .map_err(|HandOver { messages, .. }| HandOver { messages, answers: batch.answers })
-    }
-
-    async fn reset(&self) {
-        self.inner.reset().await;
-    }
-
-    async fn close(&self) {
-        self.inner.close().await;
-    }
-}
-
-/// The answers to messages that were handed over, noted on their way to the relay.
-#[derive(Debug)]
-struct StampingAnswers {
-    answers: Arc<dyn Answers>,
-    messages: Vec<(u64, Arc<Message>)>,
-    stamps: Arc<Stamps>,
-}
-
-impl Answers for StampingAnswers {
-    fn may_leave(&self) -> bool {
-        self.answers.may_leave()
-    }
-
-    fn answer(&self, ticket: u64, result: std::result::Result<(), PublishError>) {
-        // Tickets go up by one.
-        let first = self.messages.first().map_or(ticket, |(first, _)| *first);
-        let place = usize::try_from(ticket.saturating_sub(first)).unwrap_or(usize::MAX);
-        if let (Ok(()), Some((_, message))) = (&result, self.messages.get(place)) {
-            self.stamps.stamp(message);
-        }
-        self.answers.answer(ticket, result);
-    }
-
-    fn not_sent(&self, ticket: u64) {
-        self.answers.not_sent(ticket);
     }
 }
 

@@ -4,11 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
-use sendoff_brokers::nats::NatsPublisher;
 use sendoff_core::barrier::{Barriers, Continuation, Outcome};
-use sendoff_core::publisher::PublisherLimits;
-use sendoff_core::{Message, PublishError, Publisher};
 use serde_json::{Map, json};
 use tokio::sync::mpsc;
 
@@ -17,6 +13,7 @@ use crate::failure::{Doing, Failure, Result};
 use crate::figures::percentile;
 use crate::ground::Ground;
 use crate::measure::{Answer, Effort};
+use crate::noting::Noting;
 use crate::product::{self, RunningRelay, Setup};
 use crate::table::Table;
 use crate::writers;
@@ -33,7 +30,11 @@ pub(super) async fn measure(ground: &Ground, effort: &Effort) -> Result<Answer> 
         .doing("emptying the tables")?;
     let stream = ground.fresh_stream().await?;
     let (confirmed, mut confirmations) = mpsc::unbounded_channel();
-    let publisher = Confirming { inner: product::publisher(&stream.address)?, confirmed };
+    let publisher = Noting::new(product::publisher(&stream.address)?, move |message| {
+        let barrier = message.headers().get(Continuation::HEADER_BARRIER).unwrap_or_default();
+        // The measurement may have ended.
+        let _ = confirmed.send((barrier.to_owned(), Instant::now()));
+    });
     let relay = RunningRelay::start(ground, Arc::new(publisher), Setup::default())?;
     let waker = writers::waker(ground)?;
     let mut client = ground.connect().await?;
@@ -92,42 +93,4 @@ fn answer(mut waits: Vec<f64>) -> Answer {
     ]);
     let figures = json!({ "p50_ms": p50, "p99_ms": p99, "max_ms": max, "rounds": rounds });
     Answer { text: table.to_string(), json: Map::from_iter([("continuation".to_owned(), figures)]) }
-}
-
-/// A publisher that says when which barrier's continuation was confirmed.
-#[derive(Debug)]
-struct Confirming {
-    inner: NatsPublisher,
-    confirmed: mpsc::UnboundedSender<(String, Instant)>,
-}
-
-#[async_trait]
-impl Publisher for Confirming {
-    fn address(&self) -> &str {
-        self.inner.address()
-    }
-
-    fn limits(&self) -> PublisherLimits {
-        self.inner.limits()
-    }
-
-    fn check(&self, message: &Message) -> std::result::Result<(), PublishError> {
-        self.inner.check(message)
-    }
-
-    async fn publish(&self, message: &Message) -> std::result::Result<(), PublishError> {
-        self.inner.publish(message).await?;
-        let barrier = message.headers().get(Continuation::HEADER_BARRIER).unwrap_or_default();
-        // The measurement may have ended.
-        let _ = self.confirmed.send((barrier.to_owned(), Instant::now()));
-        Ok(())
-    }
-
-    async fn reset(&self) {
-        self.inner.reset().await;
-    }
-
-    async fn close(&self) {
-        self.inner.close().await;
-    }
 }
