@@ -6,6 +6,7 @@
 mod headers;
 mod limits;
 mod names;
+mod pattern;
 
 use std::fmt;
 
@@ -14,6 +15,7 @@ use uuid::Uuid;
 
 pub use headers::Headers;
 pub use limits::Limits;
+pub use pattern::TopicPattern;
 
 use names::Names;
 
