@@ -187,6 +187,17 @@ impl Postgres {
         process.signal(Signal::CONT)
     }
 
+    /// Kills one backend with SIGKILL. The server ends the others, recovers and accepts again.
+    ///
+    /// # Errors
+    /// Where the server is down, the process is not one of its own, or it cannot be signalled.
+    pub fn kill_backend(&self, pid: u32) -> io::Result<()> {
+        if !children(self.running()?.pid())?.contains(&pid) {
+            return Err(io::Error::other(format!("{pid} is no backend of the private PostgreSQL")));
+        }
+        signal_pid(pid, Signal::KILL)
+    }
+
     fn running(&self) -> io::Result<&Process> {
         self.process.as_ref().ok_or_else(|| io::Error::other("the private PostgreSQL is down"))
     }

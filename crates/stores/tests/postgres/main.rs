@@ -5,6 +5,7 @@
 
 mod barrier_close;
 mod barrier_faults;
+mod barrier_kills;
 mod barrier_quorum;
 mod barrier_races;
 mod barrier_sql;
