@@ -7,7 +7,7 @@ use sendoff_house::{Faults, Tree};
 /// Each room with the rooms of ours that it may use, in its product and in its tests.
 ///
 /// `conformance` is for tests: nothing that users run may depend on it.
-const ROOMS: [(&str, &[&str], &[&str]); 10] = [
+const ROOMS: [(&str, &[&str], &[&str]); 12] = [
     ("crates/core", &[], &[]),
     ("crates/stores", &["core"], &["conformance"]),
     ("crates/brokers", &["core"], &["conformance"]),
@@ -18,6 +18,8 @@ const ROOMS: [(&str, &[&str], &[&str]); 10] = [
     ("crates/house", &[], &[]),
     ("bench", &["sendoff", "core", "stores", "brokers", "conformance"], &[]),
     ("examples", &["sendoff"], &["conformance", "core"]),
+    ("fuzz", &["core", "stores", "brokers"], &[]),
+    ("fuzz/libfuzzer", &["fuzz"], &[]),
 ];
 
 /// What core must never know: databases, brokers, the web and the command line.
