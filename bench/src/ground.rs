@@ -118,6 +118,15 @@ impl Ground {
     /// # Errors
     /// Those of the broker.
     pub(crate) async fn fresh_stream(&self) -> Result<StreamTarget> {
+        self.bounded_stream(-1).await
+    }
+
+    /// As [`Ground::fresh_stream`], and the stream drops its oldest messages above so many bytes
+    /// (-1: none).
+    ///
+    /// # Errors
+    /// Those of the broker.
+    pub(crate) async fn bounded_stream(&self, bytes_max: i64) -> Result<StreamTarget> {
         // It is not there the first time.
         let _ = self.streams.delete_stream(STREAM).await;
         self.streams
@@ -125,6 +134,7 @@ impl Ground {
                 name: STREAM.to_owned(),
                 subjects: vec![format!("{STREAM}.>")],
                 storage: StorageType::File,
+                max_bytes: bytes_max,
                 ..Config::default()
             })
             .await

@@ -170,6 +170,22 @@ pub(crate) fn child_named(name: &str) -> Option<u32> {
     })
 }
 
+/// The most memory that a process has had at once so far, in KiB; `None` where it has ended.
+pub(crate) fn peak_resident_kib(pid: u32) -> Option<u64> {
+    memory_kib(pid, "VmHWM:")
+}
+
+/// The memory that a process has now, in KiB; `None` where it has ended.
+pub(crate) fn resident_kib(pid: u32) -> Option<u64> {
+    memory_kib(pid, "VmRSS:")
+}
+
+fn memory_kib(pid: u32, name: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
 /// The fields of `/proc/PID/stat` that count here.
 #[derive(Debug, PartialEq)]
 struct Stat {
@@ -220,6 +236,12 @@ mod tests {
         let taken = Cpu::now(own, own).since(before);
         assert!(taken.client_us > 5_000.0, "{taken:?}");
         assert!(taken.postgres_us > 0.0, "{taken:?}");
+    }
+
+    #[test]
+    fn the_peak_of_this_process_is_known() {
+        assert!(peak_resident_kib(std::process::id()) > Some(1_000));
+        assert_eq!(peak_resident_kib(0), None);
     }
 
     #[test]

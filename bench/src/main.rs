@@ -68,7 +68,13 @@ enum Name {
     Latency,
     /// What acknowledgements of a barrier cost, one at a time and in batches.
     Barrier,
-    /// All of them, one after the other.
+    /// What a claim takes with millions of rows beside it.
+    Claim,
+    /// The most memory that a relay has at once.
+    Memory,
+    /// Half of full speed for half an hour (--quick: half a minute), with sizes before and after.
+    Soak,
+    /// All of them but the soak, one after the other.
     All,
 }
 
@@ -81,8 +87,12 @@ impl Name {
             (Self::RelayNats, "relay-nats"),
             (Self::Latency, "latency"),
             (Self::Barrier, "barrier"),
+            (Self::Claim, "claim"),
+            (Self::Memory, "memory"),
+            (Self::Soak, "soak"),
         ];
-        all.into_iter().filter(|(name, _)| self == Self::All || *name == self).collect()
+        let wanted = |name| if self == Self::All { name != Self::Soak } else { name == self };
+        all.into_iter().filter(|(name, _)| wanted(*name)).collect()
     }
 }
 
@@ -168,6 +178,9 @@ async fn measure_one(ground: &Ground, name: Name, effort: &Effort) -> Result<Ans
         Name::RelayNats => measure::relay_nats::measure(ground, effort).await,
         Name::Latency => measure::latency::measure(ground, effort).await,
         Name::Barrier => measure::barrier::measure(ground, effort).await,
+        Name::Claim => measure::claim::measure(ground, effort).await,
+        Name::Memory => measure::memory::measure(ground, effort).await,
+        Name::Soak => measure::soak::measure(ground, effort).await,
         Name::All => Err(Failure::new("all of them are not one measurement")),
     }
 }

@@ -102,7 +102,11 @@ impl RunningRelay {
     }
 }
 
-fn store(ground: &Ground, options: PostgresOptions) -> Result<PostgresStore> {
+/// A store on the ground's database.
+///
+/// # Errors
+/// Where an option is out of range.
+pub(crate) fn store(ground: &Ground, options: PostgresOptions) -> Result<PostgresStore> {
     PostgresStore::new(ground.url(), options).doing("making the store")
 }
 

@@ -4,11 +4,14 @@
 //! decided here.
 
 pub(crate) mod barrier;
+pub(crate) mod claim;
 pub(crate) mod drain;
 pub(crate) mod latency;
+pub(crate) mod memory;
 pub(crate) mod relay_nats;
 pub(crate) mod send;
 mod side_by_side;
+pub(crate) mod soak;
 
 use std::time::{Duration, Instant};
 
