@@ -98,6 +98,8 @@ async fn run() -> Result<(), Error> {
     )?;
     relay_stop.cancel();
     let tally = relay.await?;
+    // NATS has been told what was done, or would deliver it again.
+    service.jetstream.client().flush().await?;
     println!("stopped: {} messages published", tally.settled);
     Ok(())
 }

@@ -12,6 +12,9 @@ use sendoff::store::OutboxDesk;
 use sendoff::time::Timestamp;
 use tokio_postgres::{Client, NoTls, Row};
 
+/// The advisory lock of those who are held.
+const HOLD: u32 = 40_771;
+
 /// The service's database.
 pub(crate) struct Documents {
     client: Client,
@@ -43,6 +46,31 @@ impl Documents {
 
     async fn rows(&self, query: &str) -> Vec<Row> {
         self.client.query(query, &[]).await.unwrap()
+    }
+
+    /// Holds whoever does `what` in the midst of his transaction, until it is released.
+    pub(crate) async fn hold(&self, what: &str) {
+        let hold = format!(
+            "SELECT pg_advisory_lock({HOLD});
+             CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql
+             AS $$ BEGIN PERFORM pg_advisory_xact_lock({HOLD}); RETURN NULL; END $$;
+             CREATE TRIGGER hold AFTER {what} EXECUTE FUNCTION hold();"
+        );
+        self.client.batch_execute(&hold).await.unwrap();
+    }
+
+    /// Whether somebody is held.
+    pub(crate) async fn is_holding(&self) -> bool {
+        let query = format!(
+            "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = {HOLD} AND NOT granted"
+        );
+        !self.rows(&query).await.is_empty()
+    }
+
+    /// Lets everybody go on, and holds nobody any more.
+    pub(crate) async fn release(&self) {
+        let release = format!("SELECT pg_advisory_unlock({HOLD}); DROP FUNCTION hold() CASCADE");
+        self.client.batch_execute(&release).await.unwrap();
     }
 
     /// How many documents, messages for them and barriers there are, at one moment.

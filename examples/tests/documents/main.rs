@@ -25,6 +25,10 @@ const COUNT: u32 = 1_000;
 /// Longer than kills and answers take on a busy machine: four documents are waited for in vain.
 const DEADLINE_S: &str = "20";
 
+/// What somebody does whom [`Documents::hold`] holds.
+const MESSAGES: &str = "INSERT ON sendoff.outbox FOR EACH ROW WHEN (NEW.topic = 'documents.sent')";
+const ANSWERS: &str = "UPDATE ON documents FOR EACH ROW WHEN (NEW.answered_by = 'nats')";
+
 fn seed() -> u64 {
     let given = std::env::var("SENDOFF_DOCUMENTS_SEED").ok();
     let seed = given.map_or_else(|| fastrand::u64(..), |seed| seed.parse().unwrap());
@@ -50,13 +54,14 @@ async fn a_thousand_documents_go_on_once_whoever_is_killed() {
     let streams = Streams::at(&programs.nats.url()).await;
 
     send_and_kill(&programs, &documents, &mut rng).await;
-    programs.start(SERVICE);
-    programs.start(PARTNER);
     answer_and_kill(&mut programs, &documents, &mut rng).await;
 
-    // The deadline has closed it; the continuation is about to be handled, or is being.
-    until("the deadline", async || documents.status(BATCH).await.complete).await;
+    // The deadline closes it, and the service is killed in the midst of the continuation.
+    documents.hold("INSERT ON summaries FOR EACH ROW").await;
+    until("the continuation is being handled", async || documents.is_holding().await).await;
+    assert!(documents.status(BATCH).await.complete);
     programs.kill(SERVICE);
+    documents.release().await;
     programs.start(SERVICE);
     until("the batch is settled and said so", async || {
         documents.summaries().await.len() == 1 && documents.waiting().await == 0
@@ -81,24 +86,38 @@ async fn pass(rng: &mut Rng, ms_max: u64) {
     until("it is time", async || begun.elapsed() >= pause).await;
 }
 
-/// Sends the batch, killed at random moments: all of it is there or nothing.
+/// Sends the batch, killed at random moments, and between the rows and the messages: all of it is there
+/// or nothing.
 async fn send_and_kill(programs: &Programs, documents: &Documents, rng: &mut Rng) {
     let send = ["send", BATCH, "1000", DEADLINE_S];
-    for _ in 0..4 {
+    documents.hold(MESSAGES).await;
+    let mut sending = programs.spawn(SERVICE, &send);
+    until("messages are being written", async || documents.is_holding().await).await;
+    sending.kill();
+    documents.release().await;
+    assert_eq!(documents.sent().await, (0, 0, 0));
+    for _ in 0..3 {
         let mut sending = programs.spawn(SERVICE, &send);
         pass(rng, 150).await;
         sending.kill();
         let found = documents.sent().await;
-        let all = i64::from(COUNT);
-        assert!([(0, 0, 0), (all, all, 1)].contains(&found), "{found:?}");
+        assert!([(0, 0, 0), (1_000, 1_000, 1)].contains(&found), "{found:?}");
     }
     programs.run(SERVICE, &send).await;
     programs.run(SERVICE, &send).await;
     assert_eq!(documents.sent().await, (1_000, 1_000, 1));
 }
 
-/// Kills service and partner, four times each, at random moments while answers come.
+/// Kills the service while it records answers, and then it and the partner four times each, at random
+/// moments while answers come.
 async fn answer_and_kill(programs: &mut Programs, documents: &Documents, rng: &mut Rng) {
+    documents.hold(ANSWERS).await;
+    programs.start(SERVICE);
+    programs.start(PARTNER);
+    until("answers are being recorded", async || documents.is_holding().await).await;
+    programs.kill(SERVICE);
+    documents.release().await;
+    programs.start(SERVICE);
     let mut strikes = [[SERVICE; 4], [PARTNER; 4]].concat();
     rng.shuffle(&mut strikes);
     let mut moments: Vec<i64> = strikes.iter().map(|_| rng.i64(0..900)).collect();
