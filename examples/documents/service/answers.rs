@@ -42,7 +42,7 @@ pub(crate) async fn take(service: &Service, stop: &CancellationToken) -> Result<
             }
         }
         if let Err(error) = record(service, &messages).await {
-            // Nothing was changed, and nothing is acknowledged: NATS delivers them again.
+            // Nothing is acknowledged: NATS delivers them again. What was committed after all is a duplicate.
             eprintln!("recording {} answers: {error}", messages.len());
             continue;
         }

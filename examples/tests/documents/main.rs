@@ -28,6 +28,7 @@ const DEADLINE_S: &str = "20";
 /// What somebody does whom [`Documents::hold`] holds.
 const MESSAGES: &str = "INSERT ON sendoff.outbox FOR EACH ROW WHEN (NEW.topic = 'documents.sent')";
 const ANSWERS: &str = "UPDATE ON documents FOR EACH ROW WHEN (NEW.answered_by = 'nats')";
+const NEXT: &str = "INSERT ON sendoff.outbox FOR EACH ROW WHEN (NEW.topic = 'batches.settled')";
 
 fn seed() -> u64 {
     let given = std::env::var("SENDOFF_DOCUMENTS_SEED").ok();
@@ -56,8 +57,8 @@ async fn a_thousand_documents_go_on_once_whoever_is_killed() {
     send_and_kill(&programs, &documents, &mut rng).await;
     answer_and_kill(&mut programs, &documents, &mut rng).await;
 
-    // The deadline closes it, and the service is killed in the midst of the continuation.
-    documents.hold("INSERT ON summaries FOR EACH ROW").await;
+    // The deadline closes it, and the service is killed at the end of the continuation's transaction.
+    documents.hold(NEXT).await;
     until("the continuation is being handled", async || documents.is_holding().await).await;
     assert!(documents.status(BATCH).await.complete);
     programs.kill(SERVICE);
