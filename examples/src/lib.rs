@@ -15,6 +15,11 @@ pub mod readme {}
 #[cfg(doctest)]
 pub mod send_from_rust {}
 
+// Its blocks are excerpts of a program in this folder, which is compiled as it is.
+#[doc = include_str!("../../docs/how-to/barriers.md")]
+#[cfg(doctest)]
+pub mod wait_for_acknowledgements {}
+
 #[doc = include_str!("../../docs/how-to/run-the-relay.md")]
 #[cfg(doctest)]
 pub mod run_the_relay {}

@@ -83,18 +83,25 @@ fn a_publisher_of_ones_own_takes_a_repeated_message_once() {
 #[test]
 fn every_example_is_run_here_and_listed_in_the_readme() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let (tests, readme) = (
-        std::fs::read_to_string(folder.join("tests/run.rs")).unwrap(),
-        std::fs::read_to_string(folder.join("README.md")).unwrap(),
-    );
-    let mut examples = 0;
+    let read = |path: &str| std::fs::read_to_string(folder.join(path)).unwrap();
+    let (manifest, readme) = (read("Cargo.toml"), read("README.md"));
+    let tests = read("tests/run.rs") + &read("tests/documents/programs.rs");
+    let values = |key: &str| -> Vec<String> {
+        let lines = manifest.lines().take_while(|line| *line != "[dependencies]");
+        let value = |line: &str| line.strip_prefix(key)?.strip_suffix('"').map(str::to_owned);
+        // The first name is the package's.
+        lines.skip_while(|line| *line != "[[bin]]").filter_map(value).collect()
+    };
+    let (names, paths) = (values("name = \""), values("path = \""));
+    for name in &names {
+        assert!(tests.contains(&format!("CARGO_BIN_EXE_{name}\"")), "{name} is not run");
+    }
+    for path in &paths {
+        assert!(readme.contains(&format!("({path})")), "{path} is not in README.md");
+    }
+    assert!(names.len() >= 8 && names.len() == paths.len(), "{names:?} {paths:?}");
     for entry in std::fs::read_dir(folder).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        if let Some(name) = name.strip_suffix(".rs") {
-            examples += 1;
-            assert!(tests.contains(&format!("CARGO_BIN_EXE_{name}\"")), "{name} is not run");
-            assert!(readme.contains(&format!("({name}.rs)")), "{name} is not in README.md");
-        }
+        assert!(!name.ends_with(".rs") || paths.contains(&name), "{name} is not in Cargo.toml");
     }
-    assert!(examples >= 6, "the examples are no longer found: {examples}");
 }

@@ -134,6 +134,45 @@ fn every_block_says_its_language() {
     faults.check("a block without a language is taken for Rust by rustdoc and run by nobody");
 }
 
+/// The excerpts of a page: the line that each begins at, the file that it is from, and its lines without
+/// their indentation.
+fn excerpts(text: &str) -> Vec<(usize, &str, Vec<&str>)> {
+    let mut excerpts = Vec::new();
+    let mut open: Option<(usize, &str, Vec<&str>)> = None;
+    for (number, line, inside) in markdown_lines(text) {
+        if let Some(info) = line.trim_start().strip_prefix("```") {
+            excerpts.extend(open.take());
+            let from = info.split_whitespace().find_map(|word| word.strip_prefix("from="));
+            open = from.map(|from| (number, from, Vec::new()));
+        } else if let (Some((_, _, lines)), true) = (&mut open, inside) {
+            lines.push(line.trim());
+        }
+    }
+    excerpts
+}
+
+#[test]
+fn every_excerpt_stands_in_its_file() {
+    let tree = Tree::read().unwrap();
+    let mut faults = Faults::default();
+    let mut count = 0;
+    for page in tree.ending(".md") {
+        for (number, from, excerpt) in excerpts(&page.text) {
+            count += 1;
+            let Some(text) = tree.text(from) else {
+                faults.add(&page.path, number, format!("`{from}` is not there"));
+                continue;
+            };
+            let lines: Vec<&str> = text.lines().map(str::trim).collect();
+            if !excerpt.is_empty() && !lines.windows(excerpt.len()).any(|part| part == excerpt) {
+                faults.add(&page.path, number, format!("`{from}` does not say this any more"));
+            }
+        }
+    }
+    assert!(count > 3, "the excerpts are no longer found");
+    faults.check("a block with `from=FILE` is an excerpt of that file, line by line");
+}
+
 #[test]
 fn every_page_with_rust_is_compiled() {
     let tree = Tree::read().unwrap();
