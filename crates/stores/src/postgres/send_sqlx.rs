@@ -4,16 +4,20 @@
 //! caller's own; whoever runs behind a pooler in transaction mode sets sqlx's
 //! `statement_cache_capacity(0)` for all of them.
 
+use std::borrow::Cow;
+
 use sendoff_core::Message;
 use sendoff_core::outbox::Transaction;
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo};
-use sqlx::{Encode, Postgres, Type};
+use sqlx::{AssertSqlSafe, Encode, PgConnection, Postgres, SqlSafeStr, SqlStr, Type};
 
+use super::schema_name::{SchemaName, USUAL};
 use super::send::parts;
 use super::sql;
 use super::wire::Time;
+use super::within::Within;
 
 /// sqlx 0.9, as [`Transaction`]'s driver. Callers never write it.
 #[derive(Debug)]
@@ -69,40 +73,70 @@ impl Transaction<Sqlx> for sqlx::Transaction<'_, Postgres> {
     type Error = sqlx::Error;
 
     async fn append(&mut self, messages: &[Message]) -> Result<(), Self::Error> {
-        for part in parts(messages) {
-            let query = match part {
-                [message] => sqlx::query(sql::INSERT_SQL)
-                    .bind(message.id())
-                    .bind(message.source())
-                    .bind(message.topic())
-                    .bind(message.key())
-                    .bind(JsonText(message.headers().to_json()))
-                    .bind(message.body().as_ref())
-                    .bind(message.due_at().map(|at| DueAt(Time(at)))),
-                many => {
-                    let column = |of: fn(&Message) -> &str| many.iter().map(of).collect::<Vec<_>>();
-                    let keys: Vec<Option<&str>> = many.iter().map(Message::key).collect();
-                    let headers: Vec<JsonText> =
-                        many.iter().map(|m| JsonText(m.headers().to_json())).collect();
-                    let bodies: Vec<&[u8]> = many.iter().map(|m| m.body().as_ref()).collect();
-                    let due_ats: Vec<Option<DueAt>> =
-                        many.iter().map(|m| m.due_at().map(|at| DueAt(Time(at)))).collect();
-                    sqlx::query(sql::INSERT_MANY)
-                        .bind(column(Message::id))
-                        .bind(column(Message::source))
-                        .bind(column(Message::topic))
-                        .bind(keys)
-                        .bind(headers)
-                        .bind(bodies)
-                        .bind(due_ats)
-                }
-            };
-            query.execute(&mut **self).await?;
-        }
-        Ok(())
+        insert_all(self, &USUAL, messages).await
     }
 
     async fn commit(self) -> Result<(), Self::Error> {
         sqlx::Transaction::commit(self).await
     }
+}
+
+impl Transaction<Sqlx> for Within<sqlx::Transaction<'_, Postgres>> {
+    type Error = sqlx::Error;
+
+    async fn append(&mut self, messages: &[Message]) -> Result<(), Self::Error> {
+        let (transaction, schema) = self.parts();
+        insert_all(transaction, schema, messages).await
+    }
+
+    async fn commit(self) -> Result<(), Self::Error> {
+        self.into_inner().commit().await
+    }
+}
+
+/// A statement of ours for a schema, as sqlx takes it.
+pub(super) fn text(schema: &SchemaName, template: &'static str) -> SqlStr {
+    match schema.sql(template) {
+        Cow::Borrowed(text) => text.into_sql_str(),
+        // Ours, but for a name that is quoted.
+        Cow::Owned(text) => AssertSqlSafe(text).into_sql_str(),
+    }
+}
+
+async fn insert_all(
+    connection: &mut PgConnection,
+    schema: &SchemaName,
+    messages: &[Message],
+) -> Result<(), sqlx::Error> {
+    for part in parts(messages) {
+        let query = match part {
+            [message] => sqlx::query(text(schema, sql::INSERT_SQL))
+                .bind(message.id())
+                .bind(message.source())
+                .bind(message.topic())
+                .bind(message.key())
+                .bind(JsonText(message.headers().to_json()))
+                .bind(message.body().as_ref())
+                .bind(message.due_at().map(|at| DueAt(Time(at)))),
+            many => {
+                let column = |of: fn(&Message) -> &str| many.iter().map(of).collect::<Vec<_>>();
+                let keys: Vec<Option<&str>> = many.iter().map(Message::key).collect();
+                let headers: Vec<JsonText> =
+                    many.iter().map(|m| JsonText(m.headers().to_json())).collect();
+                let bodies: Vec<&[u8]> = many.iter().map(|m| m.body().as_ref()).collect();
+                let due_ats: Vec<Option<DueAt>> =
+                    many.iter().map(|m| m.due_at().map(|at| DueAt(Time(at)))).collect();
+                sqlx::query(text(schema, sql::INSERT_MANY))
+                    .bind(column(Message::id))
+                    .bind(column(Message::source))
+                    .bind(column(Message::topic))
+                    .bind(keys)
+                    .bind(headers)
+                    .bind(bodies)
+                    .bind(due_ats)
+            }
+        };
+        query.execute(&mut *connection).await?;
+    }
+    Ok(())
 }
