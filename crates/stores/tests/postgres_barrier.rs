@@ -4,7 +4,6 @@
 #![allow(clippy::expect_used, reason = "a test's own set-up has nobody to hand an error to")]
 
 use std::marker::PhantomData;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,8 +16,8 @@ use sendoff_core::barrier::{
 };
 use sendoff_core::outbox::Transaction;
 use sendoff_core::{Error, ErrorKind, Message, Result};
-use sendoff_stores::postgres::{PostgresStore, Within};
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sendoff_stores::postgres::{Pooler, PostgresStore, Within};
+use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool, Postgres};
 
 mod place;
@@ -35,11 +34,8 @@ struct Database<P> {
     place: PhantomData<P>,
 }
 
-/// Connections; behind a pooler such as name no statement.
-async fn pool(url: &str, named: bool) -> Result<PgPool> {
-    let options = PgConnectOptions::from_str(url).map_err(failed)?;
-    let options = if named { options } else { options.statement_cache_capacity(0) };
-    PgPoolOptions::new().max_connections(4).connect_with(options).await.map_err(failed)
+async fn pool(url: &str) -> Result<PgPool> {
+    PgPoolOptions::new().max_connections(4).connect(url).await.map_err(failed)
 }
 
 fn failed(error: sqlx::Error) -> Error {
@@ -58,7 +54,7 @@ impl<P: Place> Subject for Database<P> {
             .expect("the task ends")
             .expect("a database");
         let through = P::through(&url).await;
-        let (pool, direct) = (pool(&through, through == url).await?, pool(&url, true).await?);
+        let (pool, direct) = (pool(&through).await?, pool(&url).await?);
         Ok(Self { through, pool, direct, place: PhantomData })
     }
 
@@ -69,7 +65,12 @@ impl<P: Place> Subject for Database<P> {
 
     async fn begin(&self) -> Result<Box<dyn OpenTransaction>> {
         let transaction = self.pool.begin().await.map_err(failed)?;
-        Ok(Box::new(Open(P::schema().on(transaction))))
+        let transaction = P::schema().on(transaction);
+        Ok(Box::new(Open(if P::options().pooler == Pooler::Transaction {
+            transaction.unnamed()
+        } else {
+            transaction
+        })))
     }
 
     async fn age(&self, by: Duration) -> Result<()> {

@@ -121,6 +121,7 @@ impl Server {
              auth_type = any\n\
              pool_mode = transaction\n\
              server_round_robin = 1\n\
+             min_pool_size = 4\n\
              default_pool_size = 15\n\
              max_client_conn = 400\n\
              ignore_startup_parameters = extra_float_digits\n"

@@ -27,7 +27,7 @@ impl Transaction<Deadpool> for Within<deadpool_postgres::Transaction<'_>> {
     type Error = tokio_postgres::Error;
 
     async fn append(&mut self, messages: &[Message]) -> Result<(), Self::Error> {
-        let (transaction, schema) = self.parts();
+        let (transaction, schema, _) = self.parts();
         insert_all(transaction, schema, messages).await
     }
 

@@ -78,7 +78,7 @@ impl Transaction<Diesel> for Within<InTransaction<'_>> {
     type Error = Error;
 
     async fn append(&mut self, messages: &[Message]) -> Result<(), Self::Error> {
-        let (transaction, schema) = self.parts();
+        let (transaction, schema, _) = self.parts();
         insert_all(transaction.0, schema, messages).await
     }
 

@@ -30,7 +30,7 @@ impl Transaction<SeaOrm> for Within<DatabaseTransaction> {
     type Error = DbErr;
 
     async fn append(&mut self, messages: &[Message]) -> Result<(), Self::Error> {
-        let (transaction, schema) = self.parts();
+        let (transaction, schema, _) = self.parts();
         insert_all(transaction, schema, messages).await
     }
 

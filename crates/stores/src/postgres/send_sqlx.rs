@@ -1,8 +1,8 @@
 //! Sends in the caller's own transaction, with sqlx 0.9.
 //!
 //! The statement is one that sqlx prepares and caches on the connection, as it does with the
-//! caller's own; whoever runs behind a pooler in transaction mode sets sqlx's
-//! `statement_cache_capacity(0)` for all of them.
+//! caller's own, unless the transaction says otherwise ([`Within::unnamed`]). Types are given by the numbers
+//! that PostgreSQL has always had for them: asked for by name, they would cost queries of their own.
 
 use std::borrow::Cow;
 
@@ -10,6 +10,7 @@ use sendoff_core::Message;
 use sendoff_core::outbox::Transaction;
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
+use sqlx::postgres::types::Oid;
 use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo};
 use sqlx::{AssertSqlSafe, Encode, PgConnection, Postgres, SqlSafeStr, SqlStr, Type};
 
@@ -28,13 +29,13 @@ pub(super) struct JsonText(pub(super) String);
 
 impl Type<Postgres> for JsonText {
     fn type_info() -> PgTypeInfo {
-        PgTypeInfo::with_name("jsonb")
+        PgTypeInfo::with_oid(Oid(3802))
     }
 }
 
 impl PgHasArrayType for JsonText {
     fn array_type_info() -> PgTypeInfo {
-        PgTypeInfo::with_name("_jsonb")
+        PgTypeInfo::with_oid(Oid(3807))
     }
 }
 
@@ -52,13 +53,13 @@ struct DueAt(Time);
 
 impl Type<Postgres> for DueAt {
     fn type_info() -> PgTypeInfo {
-        PgTypeInfo::with_name("timestamptz")
+        PgTypeInfo::with_oid(Oid(1184))
     }
 }
 
 impl PgHasArrayType for DueAt {
     fn array_type_info() -> PgTypeInfo {
-        PgTypeInfo::with_name("_timestamptz")
+        PgTypeInfo::with_oid(Oid(1185))
     }
 }
 
@@ -73,7 +74,7 @@ impl Transaction<Sqlx> for sqlx::Transaction<'_, Postgres> {
     type Error = sqlx::Error;
 
     async fn append(&mut self, messages: &[Message]) -> Result<(), Self::Error> {
-        insert_all(self, &USUAL, messages).await
+        insert_all(self, &USUAL, true, messages).await
     }
 
     async fn commit(self) -> Result<(), Self::Error> {
@@ -85,8 +86,8 @@ impl Transaction<Sqlx> for Within<sqlx::Transaction<'_, Postgres>> {
     type Error = sqlx::Error;
 
     async fn append(&mut self, messages: &[Message]) -> Result<(), Self::Error> {
-        let (transaction, schema) = self.parts();
-        insert_all(transaction, schema, messages).await
+        let (transaction, schema, named) = self.parts();
+        insert_all(transaction, schema, named, messages).await
     }
 
     async fn commit(self) -> Result<(), Self::Error> {
@@ -106,6 +107,7 @@ pub(super) fn text(schema: &SchemaName, template: &'static str) -> SqlStr {
 async fn insert_all(
     connection: &mut PgConnection,
     schema: &SchemaName,
+    named: bool,
     messages: &[Message],
 ) -> Result<(), sqlx::Error> {
     for part in parts(messages) {
@@ -136,7 +138,7 @@ async fn insert_all(
                     .bind(due_ats)
             }
         };
-        query.execute(&mut *connection).await?;
+        query.persistent(named).execute(&mut *connection).await?;
     }
     Ok(())
 }

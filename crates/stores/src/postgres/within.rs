@@ -11,11 +11,21 @@ use super::schema_name::SchemaName;
 pub struct Within<T> {
     transaction: T,
     schema: SchemaName,
+    named: bool,
 }
 
 impl<T> Within<T> {
     pub(super) fn new(transaction: T, schema: SchemaName) -> Self {
-        Self { transaction, schema }
+        Self { transaction, schema, named: true }
+    }
+
+    /// The same, with statements that get no name on the server: for sqlx behind a pooler in transaction
+    /// mode, which would name each. It costs sqlx a round trip for each statement. tokio-postgres and
+    /// deadpool-postgres never name ours, SeaORM always does, and diesel-async only within the transaction.
+    #[must_use]
+    pub fn unnamed(mut self) -> Self {
+        self.named = false;
+        self
     }
 
     /// The driver's own transaction, to commit it or to roll it back.
@@ -23,9 +33,9 @@ impl<T> Within<T> {
         self.transaction
     }
 
-    /// Both parts.
-    pub(super) fn parts(&mut self) -> (&mut T, &SchemaName) {
-        (&mut self.transaction, &self.schema)
+    /// The transaction, the schema, and whether a driver that names statements may do so.
+    pub(super) fn parts(&mut self) -> (&mut T, &SchemaName, bool) {
+        (&mut self.transaction, &self.schema, self.named)
     }
 }
 

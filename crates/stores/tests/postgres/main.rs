@@ -34,6 +34,13 @@ mod relay;
     feature = "sea-orm-2",
     feature = "sqlx-0_9-postgres"
 ))]
+mod rights;
+#[cfg(all(
+    feature = "deadpool-postgres-0_14",
+    feature = "diesel-async-0_9",
+    feature = "sea-orm-2",
+    feature = "sqlx-0_9-postgres"
+))]
 mod roles;
 mod running;
 mod schema;

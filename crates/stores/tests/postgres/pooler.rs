@@ -10,7 +10,7 @@ use sendoff_core::store::{OutboxDesk, OutboxStore};
 use sendoff_stores::postgres::{Pooler, PostgresOptions, PostgresStore, SchemaName};
 
 use crate::running::{drained, relay};
-use crate::senders::send_by_every_driver;
+use crate::senders::send_without_names;
 use crate::stage::{connect, database, eventually, message, open};
 
 async fn pooled_database() -> (String, String) {
@@ -26,14 +26,14 @@ fn through_pooler(url: &str) -> PostgresStore {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_driver_sends_and_two_relays_publish_through_a_pooler() {
+async fn drivers_send_and_two_relays_publish_through_a_pooler() {
     let (direct, url) = pooled_database().await;
     let store = through_pooler(&url);
     store.migrate().await.unwrap();
     let mut ids = Vec::new();
     for _ in 0..3 {
         connect(&direct).await.batch_execute("DELETE FROM sendoff.message_key").await.unwrap();
-        ids = send_by_every_driver(&url, &SchemaName::default()).await;
+        ids = send_without_names(&url, &SchemaName::default()).await;
     }
     let target = MemoryPublisher::new();
     let relays = [relay(through_pooler(&url), &target), relay(through_pooler(&url), &target)];
@@ -88,6 +88,16 @@ async fn nothing_that_is_set_or_prepared_stays_on_the_servers_connections() {
 async fn a_store_that_is_not_told_of_the_pooler_fails_with_what_to_set() {
     let (direct, url) = pooled_database().await;
     open(&direct).migrate().await.unwrap();
+    // So many connections of the server are used in turn.
+    let mut clients = Vec::new();
+    for _ in 0..5 {
+        let client = connect(&url).await;
+        client.batch_execute("BEGIN").await.unwrap();
+        clients.push(client);
+    }
+    for client in clients {
+        client.batch_execute("COMMIT").await.unwrap();
+    }
     let store = open(&url);
     let advice = eventually("a statement is not known again", || async {
         store.stats().await.err().map(|error| error.to_string())

@@ -6,28 +6,40 @@ use sendoff_core::outbox::Transaction as _;
 use sendoff_core::{Message, Outbox};
 use sendoff_stores::postgres::SchemaName;
 use sendoff_stores::postgres::send::InTransaction;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::PgPoolOptions;
 
 use crate::stage::{connect, message};
 
-/// Sends by every driver into a schema, one message and then two, and gives the ids that committed.
-///
-/// The connections name no statement where the driver lets its user say so.
-pub(crate) async fn send_by_every_driver(url: &str, schema: &SchemaName) -> Vec<String> {
-    let mut ids = Vec::new();
-    let mut messages = |driver: &str| {
-        let messages: Vec<Message> =
-            (1..=3).map(|n| message(&format!("{driver}-{n}"), "k")).collect();
-        ids.extend(messages.iter().map(|message| message.id().to_owned()));
-        messages
-    };
-    by_tokio_postgres(url, schema, &messages("tokio")).await;
-    by_deadpool(url, schema, &messages("deadpool")).await;
-    by_diesel(url, schema, &messages("diesel")).await;
-    by_sea_orm(url, schema, &messages("sea-orm")).await;
-    by_sqlx(url, schema, &messages("sqlx")).await;
+/// Three messages of a driver's own.
+fn messages(driver: &str) -> Vec<Message> {
+    (1..=3).map(|n| message(&format!("{driver}-{n}"), "k")).collect()
+}
+
+fn sorted(sent: &[Vec<Message>]) -> Vec<String> {
+    let mut ids: Vec<String> = sent.iter().flatten().map(|sent| sent.id().to_owned()).collect();
     ids.sort();
     ids
+}
+
+/// Sends by every driver into a schema, one message and then two, and gives the ids that committed.
+pub(crate) async fn send_by_every_driver(url: &str, schema: &SchemaName) -> Vec<String> {
+    let ids = send_without_names(url, schema).await;
+    let sent = [messages("diesel"), messages("sea-orm")];
+    by_diesel(url, schema, &sent[0]).await;
+    by_sea_orm(url, schema, &sent[1]).await;
+    let mut ids = [ids, sorted(&sent)].concat();
+    ids.sort();
+    ids
+}
+
+/// The same by every driver that can do without names for statements: not by diesel-async, which has some
+/// when it connects, nor by SeaORM.
+pub(crate) async fn send_without_names(url: &str, schema: &SchemaName) -> Vec<String> {
+    let sent = [messages("tokio"), messages("deadpool"), messages("sqlx")];
+    by_tokio_postgres(url, schema, &sent[0]).await;
+    by_deadpool(url, schema, &sent[1]).await;
+    by_sqlx(url, schema, &sent[2]).await;
+    sorted(&sent)
 }
 
 async fn by_tokio_postgres(url: &str, schema: &SchemaName, messages: &[Message]) {
@@ -67,7 +79,6 @@ async fn by_sea_orm(url: &str, schema: &SchemaName, messages: &[Message]) {
     let outbox = Outbox::new("test");
     let mut options = ConnectOptions::new(url);
     options.max_connections(2).sqlx_logging(false);
-    options.map_sqlx_postgres_opts(|options| options.statement_cache_capacity(0));
     let database = Database::connect(options).await.unwrap();
     let mut transaction = schema.on(database.begin().await.unwrap());
     outbox.send(&mut transaction, &messages[0]).await.unwrap();
@@ -77,10 +88,8 @@ async fn by_sea_orm(url: &str, schema: &SchemaName, messages: &[Message]) {
 
 async fn by_sqlx(url: &str, schema: &SchemaName, messages: &[Message]) {
     let outbox = Outbox::new("test");
-    let options: PgConnectOptions = url.parse().unwrap();
-    let options = options.statement_cache_capacity(0);
-    let pool = PgPoolOptions::new().max_connections(2).connect_with(options).await.unwrap();
-    let mut transaction = schema.on(pool.begin().await.unwrap());
+    let pool = PgPoolOptions::new().max_connections(2).connect(url).await.unwrap();
+    let mut transaction = schema.on(pool.begin().await.unwrap()).unnamed();
     outbox.send(&mut transaction, &messages[0]).await.unwrap();
     outbox.send_all(&mut transaction, &messages[1..]).await.unwrap();
     transaction.commit().await.unwrap();

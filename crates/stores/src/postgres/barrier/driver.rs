@@ -88,7 +88,8 @@ impl Asks for Line<'_> {
     }
 }
 
-barrier_transaction!(TokioPostgres, tokio_postgres::Transaction<'_>, |transaction, schema| Line {
-    client: transaction.client(),
-    schema,
-});
+barrier_transaction!(
+    TokioPostgres,
+    tokio_postgres::Transaction<'_>,
+    |transaction, schema, _named| Line { client: transaction.client(), schema }
+);

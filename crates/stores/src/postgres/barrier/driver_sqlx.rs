@@ -1,5 +1,5 @@
 //! The driver sqlx 0.9. The statements are ones that sqlx prepares and caches on the connection, as it
-//! does with the caller's own.
+//! does with the caller's own, unless the transaction says otherwise.
 
 use sendoff_core::barrier::{
     AckBatch, AckedBatch, Answer, BarrierId, BarrierTransaction, Change, Changed, Created,
@@ -19,6 +19,7 @@ use crate::postgres::within::Within;
 struct Line<'a, 'c> {
     transaction: &'a mut sqlx::Transaction<'c, Postgres>,
     schema: &'a SchemaName,
+    named: bool,
 }
 
 impl Asks for Line<'_, '_> {
@@ -27,7 +28,7 @@ impl Asks for Line<'_, '_> {
     async fn ask<T: DeserializeOwned + Send>(&mut self, call: Call<'_>) -> Result<T, Self::Error> {
         let query = sqlx::query(text(self.schema, call.text));
         let query = call.params.into_iter().fold(query, bind);
-        let row = query.fetch_one(&mut **self.transaction).await?;
+        let row = query.persistent(self.named).fetch_one(&mut **self.transaction).await?;
         let said: Option<String> = row.try_get(0)?;
         serde_json::from_str(said.as_deref().unwrap_or("null"))
             .map_err(|error| sqlx::Error::Decode(error.into()))
@@ -52,7 +53,8 @@ fn bind<'a>(
     }
 }
 
-barrier_transaction!(Sqlx, sqlx::Transaction<'_, Postgres>, |transaction, schema| Line {
+barrier_transaction!(Sqlx, sqlx::Transaction<'_, Postgres>, |transaction, schema, named| Line {
     transaction,
     schema,
+    named,
 });

@@ -70,13 +70,13 @@ fn call<'a>(
 
 /// A driver's barriers: on its transaction, and on one of another schema than `sendoff`.
 macro_rules! barrier_transaction {
-    ($driver:ty, $transaction:ty, |$given:ident, $schema:ident| $line:expr) => {
+    ($driver:ty, $transaction:ty, |$given:ident, $schema:ident, $named:ident| $line:expr) => {
         barrier_transaction!(@on $driver, $transaction, |this| {
-            let ($given, $schema) = (this, &USUAL);
+            let ($given, $schema, $named) = (this, &USUAL, true);
             $line
         });
         barrier_transaction!(@on $driver, Within<$transaction>, |this| {
-            let ($given, $schema) = this.parts();
+            let ($given, $schema, $named) = this.parts();
             $line
         });
     };

@@ -47,7 +47,7 @@ pub(in crate::postgres) const LEASE: &str = "WITH beat AS ( \
           FROM stay s WHERE l.lane = s.lane RETURNING l.lane, l.epoch, l.floor \
      ), wanted AS MATERIALIZED ( \
         SELECT l.lane FROM sendoff.lane l \
-         WHERE (l.owner IS NULL OR l.lease_until <= now()) AND l.owner IS DISTINCT FROM $1 AND $9 \
+         WHERE (l.owner IS NULL OR l.lease_until <= now()) AND l.owner IS DISTINCT FROM $1 AND $9::boolean \
          ORDER BY random() \
          LIMIT greatest(0, (SELECT ceil((SELECT count(*) FROM sendoff.lane)::numeric \
                                         / greatest(relays, 1)) FROM live) \
