@@ -31,7 +31,7 @@ pub(crate) struct RolesArguments {
     pub(crate) apply: bool,
     /// Print the statements [default]
     #[arg(long, conflicts_with = "apply")]
-    print: bool,
+    pub(crate) print: bool,
 }
 
 impl RolesArguments {

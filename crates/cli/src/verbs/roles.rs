@@ -16,7 +16,7 @@ pub(crate) async fn run(
 ) -> Ending {
     let roles = arguments.roles()?;
     let statements = roles.grants(&configuration.postgres()?.schema);
-    if !arguments.apply {
+    if arguments.print || !arguments.apply {
         form.answer(&json!({ "sql": statements }), statements.trim_end())?;
         return Ok(Exit::Done);
     }
