@@ -31,3 +31,7 @@ pub mod write_a_publisher {}
 #[doc = include_str!("../../docs/reference/barriers.md")]
 #[cfg(doctest)]
 pub mod barriers {}
+
+#[doc = include_str!("../../docs/how-to/secure-the-database.md")]
+#[cfg(doctest)]
+pub mod secure_the_database {}

@@ -108,6 +108,7 @@ async fn verb(configuration: &Configuration, verb: &Verb, form: Form) -> Ending 
         Verb::Up(up) => verbs::up::run(configuration, up, form).await,
         Verb::Verify(verify) => verbs::verify::run(verify, form),
         Verb::Migrate(_) => verbs::migrate::run(configuration, form).await,
+        Verb::Roles(roles) => verbs::roles::run(configuration, roles, form).await,
         Verb::Send(send) => verbs::send::run(configuration, send, form).await,
         Verb::Relay(relay) => verbs::relay::run(configuration, relay, form).await,
         Verb::Status(status) => verbs::status::run(configuration, status, form).await,

@@ -39,16 +39,16 @@ impl Store {
     /// # Errors
     /// No store is named, its URL is malformed, or its file is not there.
     pub(crate) fn open(configuration: &Configuration, create: bool) -> Result<Self, Failure> {
-        let Some(url) = configuration.text("store") else {
-            return Err(Error::invalid("opening the store", "no store is named")
-                .advice(format!(
-                    "give --store, set SENDOFF_STORE, or set `store` in {FILE_DEFAULT}; {EXAMPLES}"
-                ))
-                .into());
-        };
+        let url = named(configuration)?;
         let remedy = remedy(configuration, url);
         match Address::parse(url)? {
             Address::Sqlite(path) => {
+                if let Origin::Flag(flag) = configuration.origin("postgres.schema") {
+                    let detail = format!("{flag} is given, and SQLite has no schemas");
+                    return Err(Error::invalid("opening the store", detail)
+                        .advice("name another file for another outbox")
+                        .into());
+                }
                 let store = SqliteStore::open(&path, configuration.sqlite(create)?)
                     .map_err(|error| explained(error, &remedy))
                     .map_err(|error| match error.kind() {
@@ -119,6 +119,29 @@ impl Store {
     }
 }
 
+/// The URL of the store that the configuration names.
+fn named(configuration: &Configuration) -> Result<&str, Error> {
+    configuration.text("store").ok_or_else(|| {
+        Error::invalid("opening the store", "no store is named").advice(format!(
+            "give --store, set SENDOFF_STORE, or set `store` in {FILE_DEFAULT}; {EXAMPLES}"
+        ))
+    })
+}
+
+/// The store, where it has to be one of PostgreSQL.
+///
+/// # Errors
+/// No store is named, its URL is malformed, or it is another one's.
+pub(crate) fn postgres(configuration: &Configuration) -> Result<PostgresStore, Error> {
+    let url = named(configuration)?;
+    match Address::parse(url)? {
+        Address::Postgres(address) => PostgresStore::new(&address, configuration.postgres()?),
+        Address::Sqlite(_) => Err(Error::invalid("opening the store", "SQLite has no roles")
+            .subject(masked(url))
+            .advice("the file's permissions say who may use it")),
+    }
+}
+
 fn explained(error: Error, remedy: &str) -> Error {
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::SchemaMissing => error.advice(format!("run `{remedy}`")),
@@ -135,6 +158,11 @@ fn remedy(configuration: &Configuration, url: &str) -> String {
     command.push_str(" migrate");
     if let Origin::Flag(_) = configuration.origin("store") {
         command.push_str(&format!(" --store {}", quoted(&masked(url))));
+    }
+    if let (Origin::Flag(_), Some(schema)) =
+        (configuration.origin("postgres.schema"), configuration.text("postgres.schema"))
+    {
+        command.push_str(&format!(" --schema {}", quoted(schema)));
     }
     command
 }

@@ -45,6 +45,7 @@ fn settings_of_a_private_postgres_are_applied() {
     let postgres = Postgres::start_with(PostgresConfig {
         fsync: false,
         settings: vec![("work_mem".to_owned(), "5MB".to_owned())],
+        ..PostgresConfig::default()
     })
     .unwrap();
     let shown = |name: &str| postgres.execute("postgres", &format!("SHOW {name}")).unwrap();

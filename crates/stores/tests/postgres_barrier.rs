@@ -1,8 +1,9 @@
-//! The suite of barriers, on PostgreSQL: the desk on the store's own connections, and transactions of
-//! sqlx. Those of tokio-postgres run in the races.
+//! The suite of barriers, on PostgreSQL, as it is mostly used, in a schema with an awkward name, and through
+//! a pooler in transaction mode: the desk on the store's own connections, and transactions of sqlx. Those of tokio-postgres run in the races.
 #![cfg(feature = "sqlx-0_9-postgres")]
 #![allow(clippy::expect_used, reason = "a test's own set-up has nobody to hand an error to")]
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,14 +16,26 @@ use sendoff_core::barrier::{
 };
 use sendoff_core::outbox::Transaction;
 use sendoff_core::{Error, ErrorKind, Message, Result};
-use sendoff_stores::postgres::{PostgresOptions, PostgresStore};
+use sendoff_stores::postgres::{Pooler, PostgresStore, Within};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool, Postgres};
 
+mod place;
+
+use place::{Named, Place, Pooled, Usual};
+
 /// A database of one case.
-struct Database {
-    url: String,
+struct Database<P> {
+    /// As the store and the callers' transactions come to it.
+    through: String,
     pool: PgPool,
+    /// The test's own way.
+    direct: PgPool,
+    place: PhantomData<P>,
+}
+
+async fn pool(url: &str) -> Result<PgPool> {
+    PgPoolOptions::new().max_connections(4).connect(url).await.map_err(failed)
 }
 
 fn failed(error: sqlx::Error) -> Error {
@@ -34,23 +47,30 @@ fn failed(error: sqlx::Error) -> Error {
 }
 
 #[async_trait]
-impl Subject for Database {
+impl<P: Place> Subject for Database<P> {
     async fn empty() -> Result<Self> {
         let url = tokio::task::spawn_blocking(fresh_database)
             .await
             .expect("the task ends")
             .expect("a database");
-        let pool = PgPoolOptions::new().max_connections(4).connect(&url).await.map_err(failed)?;
-        Ok(Self { url, pool })
+        let through = P::through(&url).await;
+        let (pool, direct) = (pool(&through).await?, pool(&url).await?);
+        Ok(Self { through, pool, direct, place: PhantomData })
     }
 
     async fn open(&self) -> Result<Arc<dyn Store>> {
-        let store = PostgresStore::new(&self.url, PostgresOptions::default())?;
+        let store = PostgresStore::new(&self.through, P::options())?;
         Ok(Arc::new(store.with_key_source(Arc::new(WrittenKeys))))
     }
 
     async fn begin(&self) -> Result<Box<dyn OpenTransaction>> {
-        Ok(Box::new(Open(self.pool.begin().await.map_err(failed)?)))
+        let transaction = self.pool.begin().await.map_err(failed)?;
+        let transaction = P::schema().on(transaction);
+        Ok(Box::new(Open(if P::options().pooler == Pooler::Transaction {
+            transaction.unnamed()
+        } else {
+            transaction
+        })))
     }
 
     async fn age(&self, by: Duration) -> Result<()> {
@@ -73,20 +93,20 @@ impl Subject for Database {
         ] {
             let set: Vec<String> =
                 columns.iter().map(|column| format!("{column} = {column} - {shift}")).collect();
-            let update = format!("UPDATE sendoff.{table} SET {}", set.join(", "));
-            sqlx::query(AssertSqlSafe(update)).execute(&self.pool).await.map_err(failed)?;
+            let update = P::sql(&format!("UPDATE sendoff.{table} SET {}", set.join(", ")));
+            sqlx::query(AssertSqlSafe(update)).execute(&self.direct).await.map_err(failed)?;
         }
         Ok(())
     }
 
     async fn lost(&self, acks: &[(&str, bool)]) -> Result<Option<String>> {
         let create = "CREATE TABLE IF NOT EXISTS lost (member text, ok boolean)";
-        sqlx::query(create).execute(&self.pool).await.map_err(failed)?;
+        sqlx::query(create).execute(&self.direct).await.map_err(failed)?;
         for (member, ok) in acks {
             sqlx::query("INSERT INTO lost VALUES ($1, $2)")
                 .bind(member)
                 .bind(ok)
-                .execute(&self.pool)
+                .execute(&self.direct)
                 .await
                 .map_err(failed)?;
         }
@@ -94,7 +114,7 @@ impl Subject for Database {
     }
 }
 
-struct Open(sqlx::Transaction<'static, Postgres>);
+struct Open(Within<sqlx::Transaction<'static, Postgres>>);
 
 #[async_trait]
 impl OpenTransaction for Open {
@@ -132,20 +152,34 @@ impl OpenTransaction for Open {
 
     async fn savepoint(&mut self, name: &str) -> Result<()> {
         let text = AssertSqlSafe(format!("SAVEPOINT \"{name}\""));
-        sqlx::query(text).execute(&mut *self.0).await.map(drop).map_err(failed)
+        sqlx::query(text).execute(&mut **self.0).await.map(drop).map_err(failed)
     }
 
     async fn rollback_to(&mut self, name: &str) -> Result<()> {
         let text = AssertSqlSafe(format!("ROLLBACK TO SAVEPOINT \"{name}\""));
-        sqlx::query(text).execute(&mut *self.0).await.map(drop).map_err(failed)
+        sqlx::query(text).execute(&mut **self.0).await.map(drop).map_err(failed)
     }
 
     async fn end(self: Box<Self>, end: End) -> Result<()> {
         match end {
             End::Commit => self.0.commit().await.map_err(failed),
-            End::Rollback => self.0.rollback().await.map_err(failed),
+            End::Rollback => self.0.into_inner().rollback().await.map_err(failed),
         }
     }
 }
 
-sendoff_conformance::barrier_suite!(Database);
+type Postgresql = Database<Usual>;
+
+sendoff_conformance::barrier_suite!(Postgresql);
+
+mod in_another_schema {
+    type Postgresql = super::Database<super::Named>;
+
+    sendoff_conformance::barrier_suite!(Postgresql);
+}
+
+mod through_a_pooler {
+    type Postgresql = super::Database<super::Pooled>;
+
+    sendoff_conformance::barrier_suite!(Postgresql);
+}

@@ -1,7 +1,9 @@
-//! The suite for stores, on PostgreSQL.
+//! The suite for stores, on PostgreSQL: as it is mostly used, in a schema with an awkward name, and through
+//! a pooler in transaction mode.
 #![cfg(feature = "postgres")]
 #![allow(clippy::expect_used, reason = "a test's own set-up has nobody to hand an error to")]
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,15 +13,21 @@ use sendoff_conformance::store::{Facts, OpenTransaction, PlainRow, Store, Subjec
 use sendoff_core::outbox::Transaction;
 use sendoff_core::time::Timestamp;
 use sendoff_core::{Error, Message, Result};
-use sendoff_stores::postgres::{PostgresOptions, PostgresStore, error_kind};
+use sendoff_stores::postgres::{PostgresStore, SchemaName, error_kind};
 use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, NoTls};
 
+mod place;
+
+use place::{Named, Place, Pooled, Usual};
+
 /// A database of one case.
-struct Postgres {
-    url: String,
+struct Database<P> {
+    /// As the store and the callers' transactions come to it.
+    through: String,
     client: Client,
+    place: PhantomData<P>,
 }
 
 fn failed(error: &tokio_postgres::Error) -> Error {
@@ -38,7 +46,7 @@ fn micros(time: Timestamp) -> i64 {
 }
 
 #[async_trait]
-impl Subject for Postgres {
+impl<P: Place> Subject for Database<P> {
     const FACTS: Facts = Facts { lanes: 64, one_writer: false, draws_first: true };
 
     async fn empty() -> Result<Self> {
@@ -47,15 +55,16 @@ impl Subject for Postgres {
             .expect("the task ends")
             .expect("a database");
         let client = connect(&url).await?;
-        Ok(Self { url, client })
+        let through = P::through(&url).await;
+        Ok(Self { through, client, place: PhantomData })
     }
 
     async fn open(&self) -> Result<Arc<dyn Store>> {
-        Ok(Arc::new(PostgresStore::new(&self.url, PostgresOptions::default())?))
+        Ok(Arc::new(PostgresStore::new(&self.through, P::options())?))
     }
 
     async fn begin(&self) -> Result<Box<dyn OpenTransaction>> {
-        Ok(Box::new(Open::begin(connect(&self.url).await?).await?))
+        Ok(Box::new(Open::begin(connect(&self.through).await?, P::schema()).await?))
     }
 
     async fn insert(&self, row: PlainRow) -> Result<()> {
@@ -70,9 +79,11 @@ impl Subject for Postgres {
             (&body, Type::BYTEA),
             (&due_at, Type::INT8),
         ];
-        let statement = "INSERT INTO sendoff.outbox (id, source, topic, key, headers, body, due_at) \
+        let statement = &P::sql(
+            "INSERT INTO sendoff.outbox (id, source, topic, key, headers, body, due_at) \
              VALUES ($1, $2, $3, $4, $5::jsonb, $6, \
-                     timestamptz 'epoch' + $7 * interval '1 microsecond')";
+                     timestamptz 'epoch' + $7 * interval '1 microsecond')",
+        );
         self.client
             .execute_typed(statement, &params)
             .await
@@ -82,7 +93,7 @@ impl Subject for Postgres {
 
     async fn delete(&self, id: &str) -> Result<()> {
         self.client
-            .execute("DELETE FROM sendoff.outbox WHERE id = $1", &[&id])
+            .execute(&P::sql("DELETE FROM sendoff.outbox WHERE id = $1"), &[&id])
             .await
             .map(drop)
             .map_err(|error| failed(&error))
@@ -106,9 +117,11 @@ impl Subject for Postgres {
         let by = i64::try_from(by.as_micros()).expect("no such age");
         self.client
             .execute(
-                "UPDATE sendoff.message_key \
-                    SET sent_at = sent_at - $1::bigint * interval '1 microsecond', \
-                        kept_at = kept_at - $1::bigint * interval '1 microsecond'",
+                &P::sql(
+                    "UPDATE sendoff.message_key \
+                        SET sent_at = sent_at - $1::bigint * interval '1 microsecond', \
+                            kept_at = kept_at - $1::bigint * interval '1 microsecond'",
+                ),
                 &[&by],
             )
             .await
@@ -118,11 +131,11 @@ impl Subject for Postgres {
 
     async fn set_schema_version(&self, version: u32) -> Result<()> {
         self.client
-            .batch_execute(&format!(
+            .batch_execute(&P::sql(&format!(
                 "DELETE FROM sendoff.schema_version WHERE version > {version}; \
                  INSERT INTO sendoff.schema_version (version, checksum) VALUES ({version}, '') \
                  ON CONFLICT DO NOTHING"
-            ))
+            )))
             .await
             .map_err(|error| failed(&error))
     }
@@ -140,12 +153,12 @@ enum Ask {
 struct Open(mpsc::UnboundedSender<Ask>);
 
 impl Open {
-    async fn begin(mut client: Client) -> Result<Self> {
+    async fn begin(mut client: Client, schema: SchemaName) -> Result<Self> {
         let (ask, mut asked) = mpsc::unbounded_channel();
         let (begun, begins) = oneshot::channel();
         tokio::spawn(async move {
             let mut transaction = match client.transaction().await {
-                Ok(transaction) => transaction,
+                Ok(transaction) => schema.on(transaction),
                 Err(error) => return drop(begun.send(Err(failed(&error)))),
             };
             let _ = begun.send(Ok(()));
@@ -155,14 +168,13 @@ impl Open {
                     Ask::Send(messages, answer) => {
                         let sent = match drawn.take() {
                             None => transaction.append(&messages).await,
-                            Some(seq) => send_at(&transaction, seq, &messages[0]).await,
+                            Some(seq) => send_at(&transaction, &schema, seq, &messages[0]).await,
                         };
                         let _ = answer.send(sent.map_err(|error| failed(&error)));
                     }
                     Ask::Draw(answer) => {
-                        let row = transaction
-                            .query_one("SELECT nextval('sendoff.outbox_seq_seq')", &[])
-                            .await;
+                        let draw = format!("SELECT nextval('{}.outbox_seq_seq')", schema.quoted());
+                        let row = transaction.query_typed_one(&draw, &[]).await;
                         drawn = row.as_ref().ok().map(|row| row.get(0));
                         let _ = answer.send(row.map(|_| drawn).map_err(|error| failed(&error)));
                     }
@@ -174,7 +186,7 @@ impl Open {
                         let ended = if commits {
                             Transaction::commit(transaction).await
                         } else {
-                            transaction.rollback().await
+                            transaction.into_inner().rollback().await
                         };
                         let _ = answer.send(ended.map_err(|error| failed(&error)));
                         return;
@@ -196,14 +208,18 @@ impl Open {
 /// The insert of a program that drew its position earlier.
 async fn send_at(
     transaction: &tokio_postgres::Transaction<'_>,
+    schema: &SchemaName,
     seq: i64,
     message: &Message,
 ) -> std::result::Result<(), tokio_postgres::Error> {
     let body: &[u8] = message.body();
     transaction
         .execute(
-            "INSERT INTO sendoff.outbox (seq, id, source, topic, key, body) \
-             OVERRIDING SYSTEM VALUE VALUES ($1, $2, $3, $4, $5, $6)",
+            &format!(
+                "INSERT INTO {}.outbox (seq, id, source, topic, key, body) \
+                 OVERRIDING SYSTEM VALUE VALUES ($1, $2, $3, $4, $5, $6)",
+                schema.quoted()
+            ),
             &[&seq, &message.id(), &message.source(), &message.topic(), &message.key(), &body],
         )
         .await
@@ -237,4 +253,18 @@ impl OpenTransaction for Open {
     }
 }
 
+type Postgres = Database<Usual>;
+
 sendoff_conformance::store_suite!(Postgres);
+
+mod in_another_schema {
+    type Postgres = super::Database<super::Named>;
+
+    sendoff_conformance::store_suite!(Postgres);
+}
+
+mod through_a_pooler {
+    type Postgres = super::Database<super::Pooled>;
+
+    sendoff_conformance::store_suite!(Postgres);
+}

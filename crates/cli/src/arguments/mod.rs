@@ -6,6 +6,7 @@
 mod barrier;
 mod quarantine;
 mod relay;
+mod roles;
 mod send;
 mod serve;
 
@@ -22,6 +23,7 @@ pub(crate) use barrier::{
 };
 pub(crate) use quarantine::{MendArguments, QuarantineVerb};
 pub(crate) use relay::RelayArguments;
+pub(crate) use roles::RolesArguments;
 pub(crate) use send::SendArguments;
 pub(crate) use serve::ServeArguments;
 
@@ -63,6 +65,8 @@ pub(crate) enum Verb {
     Verify(VerifyArguments),
     /// Bring a store's schema up to this program's version; makes a SQLite file that is not there
     Migrate(StoreArguments),
+    /// Print or run the grants of database roles that send, acknowledge, relay and operate; PostgreSQL
+    Roles(RolesArguments),
     /// Send messages in transactions of their own
     Send(SendArguments),
     /// Publish what is committed, until SIGTERM or SIGINT; with --once, drain and exit
@@ -101,6 +105,9 @@ pub(crate) struct StoreArguments {
     /// The store's URL: sqlite:shop.db, sqlite:/data/shop.db, postgres://user@host/database
     #[arg(long, value_name = "URL")]
     store: Option<String>,
+    /// The schema that the outbox lives in, on PostgreSQL [default: sendoff]
+    #[arg(long, value_name = "NAME")]
+    schema: Option<String>,
 }
 
 /// `sendoff up`.
@@ -156,7 +163,10 @@ pub(crate) enum ConfigVerb {
 
 impl StoreArguments {
     fn flags(&self) -> Flags<'_> {
-        vec![("store", "--store", self.store.as_deref())]
+        vec![
+            ("store", "--store", self.store.as_deref()),
+            ("postgres.schema", "--schema", self.schema.as_deref()),
+        ]
     }
 }
 
@@ -165,6 +175,7 @@ impl Arguments {
     pub(crate) fn flags(&self) -> Flags<'_> {
         let mut flags = match &self.verb {
             Verb::Migrate(store) => store.flags(),
+            Verb::Roles(roles) => roles.flags(),
             Verb::Send(send) => send.flags(),
             Verb::Relay(relay) => relay.flags(),
             Verb::Status(status) => status.store.flags(),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use sendoff::postgres::PostgresOptions;
+use sendoff::postgres::{Pooler, PostgresOptions, SchemaName};
 use sendoff::relay::{Backoff, RelaySettings};
 use sendoff::sqlite::{SqliteOptions, Synchronous};
 use sendoff::webhook::{Private, Redirects, WebhookOptions, WebhookSecret};
@@ -175,6 +175,13 @@ impl Configuration {
         Ok(PostgresOptions {
             horizon: self.duration("horizon")?,
             listen: self.text("postgres.listen") != Some("off"),
+            pooler: match self.text("postgres.pooler") {
+                Some("transaction") => Pooler::Transaction,
+                _ => Pooler::None,
+            },
+            schema: self.parsed("postgres.schema", |name| {
+                SchemaName::new(name).map_err(|error| error.to_string())
+            })?,
             ..PostgresOptions::default()
         })
     }

@@ -53,6 +53,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("body_bytes_max", "SENDOFF_BODY_BYTES_MAX", Kind::Bytes, Some("16MiB")),
     setting("horizon", "SENDOFF_HORIZON", Kind::Duration, Some("24h")),
     setting("postgres.listen", "SENDOFF_POSTGRES_LISTEN", Kind::Word(&["on", "off"]), Some("on")),
+    setting("postgres.schema", "SENDOFF_POSTGRES_SCHEMA", Kind::Text, Some("sendoff")),
+    setting("postgres.pooler", "SENDOFF_POSTGRES_POOLER", Kind::Word(&["none", "transaction"]), Some("none")),
     setting("sqlite.synchronous", "SENDOFF_SQLITE_SYNCHRONOUS", Kind::Word(&["full", "normal"]), Some("full")),
     setting("webhook.secrets", "SENDOFF_WEBHOOK_SECRETS", Kind::WebhookSecrets, None),
     setting("webhook.ca_file", "SENDOFF_WEBHOOK_CA_FILE", Kind::Text, None),

@@ -9,6 +9,7 @@ pub(crate) mod config;
 pub(crate) mod migrate;
 pub(crate) mod quarantine;
 pub(crate) mod relay;
+pub(crate) mod roles;
 pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod show;

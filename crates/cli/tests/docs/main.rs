@@ -41,6 +41,7 @@ pages! {
     the_barriers_tutorial_does_what_it_says: "docs/tutorial/first-barrier.md",
     waiting_for_acknowledgements_works: "docs/how-to/barriers.md",
     sending_from_any_language_works: "docs/how-to/send-from-any-language.md",
+    securing_the_database_works: "docs/how-to/secure-the-database.md",
     running_the_relay_works: "docs/how-to/run-the-relay.md",
     using_webhooks_works: "docs/how-to/use-webhooks.md",
     using_nats_works: "docs/how-to/use-nats.md",

@@ -1,7 +1,7 @@
 //! The program on PostgreSQL: a private server that is killed and comes back, with a password.
 
 use rustix::process::Signal;
-use sendoff_conformance::servers::{Postgres, fresh_database};
+use sendoff_conformance::servers::{Postgres, fresh_database, pooled};
 use serde_json::Value;
 
 use crate::folder::{Folder, until};
@@ -92,4 +92,60 @@ fn send_and_relay_warn_of_commits_that_a_crash_can_lose() {
     assert_eq!((warnings(&durable, &send), warnings(&durable, &relay)), (0, 0));
     assert_eq!((warnings(&weak, &send), warnings(&weak, &relay)), (1, 1));
     assert_eq!(warnings(&weak, &["status"]), 0);
+}
+
+#[test]
+fn the_verbs_work_in_another_schema_and_through_a_pooler_and_a_wrong_name_is_refused() {
+    let direct = fresh_database().unwrap();
+    let through = pooled(&direct).unwrap();
+    let folder = Folder::new();
+    let environment = [
+        ("SENDOFF_STORE", through.as_str()),
+        ("SENDOFF_POSTGRES_POOLER", "transaction"),
+        ("SENDOFF_POSTGRES_SCHEMA", "Übel \"x\""),
+    ];
+    let run = |arguments: &[&str]| folder.run_with(arguments, &environment);
+    run(&["migrate"]).ok();
+    for id in ["one", "two"] {
+        run(&["send", "--topic", "t", "--key", "k", "--id", id, "body"]).ok();
+    }
+    folder.write("members.txt", "m\n");
+    run(&["barrier", "create", "b", "--members-file", "members.txt", "--continue-with", "b.done"])
+        .ok();
+    run(&["barrier", "ack", "b", "m"]).ok();
+    assert_eq!(run(&["show", "two", "--json"]).ok().json()["messages"][0]["place"], "ready");
+    run(&["relay", "--once", "--to", "file:out.jsonl"]).ok();
+    assert_eq!(folder.deliveries("out.jsonl").len(), 3);
+    assert_eq!(run(&["status", "--json"]).ok().json()["published"], 3);
+
+    // The flag wins, and the remedy repeats it.
+    let other = run(&["status", "--schema", "it isn't there", "--json"]);
+    assert_eq!(other.error()["kind"], "invalid", "{other:?}");
+    let other = run(&["status", "--schema", "other one", "--json"]);
+    assert_eq!(other.error()["kind"], "schema_missing", "{other:?}");
+    let remedy = other.error()["next"].as_str().unwrap().to_owned();
+    assert!(remedy.contains("--schema 'other one'"), "{remedy}");
+    let sqlite = folder.run(&["migrate", "--store", "sqlite:x.db", "--schema", "x", "--json"]);
+    assert_eq!(sqlite.error()["kind"], "invalid", "{sqlite:?}");
+}
+
+#[test]
+fn roles_are_printed_without_a_database_and_run_with_one() {
+    let url = fresh_database().unwrap();
+    let folder = Folder::new();
+    let run = |arguments: &[&str]| folder.run_with(arguments, &[("SENDOFF_STORE", url.as_str())]);
+    let name = format!("writer \"{}\"", std::process::id());
+    let printed = folder.run(&["roles", "--writer", &name]).ok().out;
+    assert!(printed.starts_with("BEGIN;") && printed.trim_end().ends_with("COMMIT;"), "{printed}");
+    assert!(folder.run(&["roles"]).ok().out.contains("sendoff_operator"));
+
+    let early = run(&["roles", "--writer", &name, "--apply", "--json"]);
+    assert_eq!(early.error()["kind"], "schema_missing", "{early:?}");
+    run(&["migrate"]).ok();
+    let granted = run(&["roles", "--writer", &name, "--apply", "--json"]).ok().json();
+    assert_eq!(granted["granted"][0], name.as_str());
+    let sqlite = folder.run(&["roles", "--store", "sqlite:x.db", "--apply", "--json"]);
+    assert_eq!(sqlite.error()["kind"], "invalid", "{sqlite:?}");
+    let both = folder.run(&["roles", "--print", "--apply"]);
+    assert_eq!(both.code, 2, "{both:?}");
 }

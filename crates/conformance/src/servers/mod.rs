@@ -2,7 +2,8 @@
 //! a temporary folder, never the machine's own ones.
 //!
 //! [`Postgres`] and [`Nats`] can be killed, restarted and paused. [`Proxy`] stands between a client
-//! and a server and breaks the line. [`Disk`] can be filled. Tests that only need a server share one: [`postgres`],
+//! and a server and breaks the line, [`PgBouncer`] one that
+//! hands the server's connections from transaction to transaction. [`Disk`] can be filled. Tests that only need a server share one: [`postgres`],
 //! [`nats`] and [`fresh_database`] use what the environment points at ([`POSTGRES_URL`],
 //! [`NATS_URL`]), and otherwise start a private one for the process.
 //!
@@ -13,6 +14,7 @@ mod authority;
 mod disk;
 mod folder;
 mod nats;
+mod pgbouncer;
 mod port;
 mod postgres;
 mod process;
@@ -23,6 +25,7 @@ mod shared;
 pub use authority::{Authority, Certified};
 pub use disk::Disk;
 pub use nats::{Nats, NatsConfig};
+pub use pgbouncer::{PgBouncer, pooled};
 pub use port::free_port;
 pub use postgres::{Postgres, PostgresConfig};
 pub use proxy::Proxy;

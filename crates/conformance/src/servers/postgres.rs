@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -35,11 +36,14 @@ pub struct PostgresConfig {
     pub fsync: bool,
     /// Further settings, as in `postgresql.conf`.
     pub settings: Vec<(String, String)>,
+    /// Files in its data directory, by name, such as certificates and `pg_hba.conf`. Only the server can
+    /// read them.
+    pub files: Vec<(String, String)>,
 }
 
 impl Default for PostgresConfig {
     fn default() -> Self {
-        Self { fsync: true, settings: Vec::new() }
+        Self { fsync: true, settings: Vec::new(), files: Vec::new() }
     }
 }
 
@@ -62,6 +66,12 @@ impl Postgres {
         let account = Account::for_postgres()?;
         let folder = Folder::new(&account)?;
         copy_new_cluster(&programs, account, &folder.path().join("data"))?;
+        for (name, text) in &config.files {
+            let path = folder.path().join("data").join(name);
+            fs::write(&path, text)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+            account.own(&path)?;
+        }
         let mut postgres = Self { process: None, programs, account, config, port: 0, folder };
         let mut tries = 0;
         loop {

@@ -68,6 +68,21 @@ pub(super) fn nats_server() -> io::Result<PathBuf> {
         })
 }
 
+/// The pooler's program.
+pub(super) fn pgbouncer() -> io::Result<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        // Debian installs it where only root's PATH looks.
+        .chain([PathBuf::from("/usr/sbin")])
+        .map(|folder| folder.join("pgbouncer"))
+        .find(|program| program.is_file())
+        .ok_or_else(|| {
+            missing(
+                "no pgbouncer in PATH or in /usr/sbin; on Debian install the package `pgbouncer`",
+            )
+        })
+}
+
 fn missing(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, what)
 }

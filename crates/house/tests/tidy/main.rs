@@ -3,4 +3,5 @@
 mod code;
 mod docs;
 mod rooms;
+mod schema;
 mod words;

@@ -2,7 +2,6 @@
 
 use async_trait::async_trait;
 use sendoff_core::message::Headers;
-use sendoff_core::outbox::Transaction;
 use sendoff_core::store::{
     Mended, OutboxDesk, Place, QuarantinedMessage, Schema, Standing, Stats, Which,
 };
@@ -12,6 +11,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::pool::Checkout;
+use super::send::insert_all;
+use super::statement::Whole;
 use super::store::PostgresStore;
 use super::wire::{Json, Time};
 use super::{schema, sql};
@@ -32,6 +33,7 @@ impl OutboxDesk for PostgresStore {
         const DOING: &str = "sending messages";
         let sent = async {
             let mut checkout = self.desk.checkout(DOING).await?;
+            let notify = sql::notify(checkout.schema());
             if let Err(error) = send_all(&mut checkout, messages).await {
                 return Err(checkout.failed(error));
             }
@@ -39,7 +41,7 @@ impl OutboxDesk for PostgresStore {
             // After the commit, as the waker does. It is a hint: what was sent is sent.
             if !self.connector.options().listen {
                 checkout.keep();
-            } else if let Err(error) = checkout.client().batch_execute(sql::NOTIFY).await {
+            } else if let Err(error) = checkout.client().batch_execute(&notify).await {
                 tracing::debug!(%error, "a wake-up was not sent; polling goes on");
             } else {
                 checkout.keep();
@@ -69,13 +71,11 @@ impl OutboxDesk for PostgresStore {
         const DOING: &str = "requeueing messages";
         let requeued = async {
             let mut checkout = self.desk.checkout(DOING).await?;
-            let statement = checkout.statement(sql::REQUEUE, &[]).await?;
+            let statement = checkout.statement(sql::REQUEUE).await?;
             let (id, source, reason) = chosen(which);
-            let messages = checkout
-                .client()
-                .execute(&statement, &[&id, &source, &reason])
-                .await
-                .map_err(|error| checkout.failed(error))?;
+            let params: [&(dyn ToSql + Sync); 3] = [&id, &source, &reason];
+            let requeued = checkout.alone(statement.execute(checkout.client(), &params)).await;
+            let messages = requeued.map_err(|error| checkout.failed(error))?;
             checkout.keep();
             Ok(Mended { messages, released: 0 })
         };
@@ -106,7 +106,7 @@ impl PostgresStore {
     ) -> Result<Vec<Row>> {
         let read = async {
             let mut checkout = self.desk.checkout(operation).await?;
-            let rows = checkout.query(statement, &[], params).await?;
+            let rows = checkout.query(statement, params).await?;
             checkout.keep();
             Ok(rows)
         };
@@ -118,8 +118,9 @@ async fn send_all(
     checkout: &mut Checkout<'_>,
     messages: &[Message],
 ) -> std::result::Result<(), tokio_postgres::Error> {
-    let mut transaction = checkout.client_mut().transaction().await?;
-    transaction.append(messages).await?;
+    let schema = checkout.schema().clone();
+    let transaction = checkout.transaction().await?;
+    insert_all(&transaction, &schema, messages).await?;
     transaction.commit().await
 }
 
@@ -128,8 +129,11 @@ async fn discard(
     which: &Which,
 ) -> std::result::Result<Mended, tokio_postgres::Error> {
     let (id, source, reason) = chosen(which);
-    let transaction = checkout.client_mut().transaction().await?;
-    let rows = transaction.query(sql::DISCARD, &[&id, &source, &reason]).await?;
+    let [discard, count_stuck, promote] = [sql::DISCARD, sql::COUNT_STUCK, sql::PROMOTE]
+        .map(|template| Whole::new(checkout.schema().sql(template)));
+    let transaction = checkout.transaction().await?;
+    let client = transaction.client();
+    let rows = discard.query(client, &[&id, &source, &reason]).await?;
     let mut lanes: Vec<i16> = Vec::new();
     let mut keys: Vec<&str> = Vec::new();
     for row in &rows {
@@ -138,8 +142,9 @@ async fn discard(
             keys.push(key);
         }
     }
-    let released: i64 = transaction.query_one(sql::COUNT_STUCK, &[&lanes, &keys]).await?.get(0);
-    transaction.execute(sql::PROMOTE, &[&lanes, &keys]).await?;
+    let stuck = count_stuck.query(client, &[&lanes, &keys]).await?;
+    let released: i64 = stuck.first().map_or(0, |row| row.get(0));
+    promote.query(client, &[&lanes, &keys]).await?;
     transaction.commit().await?;
     Ok(Mended {
         messages: u64::try_from(rows.len()).unwrap_or(u64::MAX),

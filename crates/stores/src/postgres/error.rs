@@ -4,6 +4,7 @@
 //! the row that broke a constraint with its body.
 
 use sendoff_core::{Error, ErrorKind};
+use tokio_rustls::rustls;
 
 /// The error of `operation` on the store at `address`.
 pub(super) fn from_driver(
@@ -13,7 +14,11 @@ pub(super) fn from_driver(
 ) -> Error {
     let Some(said) = error.as_db_error() else {
         let kind = kind_of_silence(&error);
-        return Error::new(kind, operation).subject(address).caused_by(error);
+        let answer = Error::new(kind, operation).subject(address);
+        return match refused_by_tls(&error) {
+            Some(advice) => answer.advice(advice).caused_by(error),
+            None => answer.caused_by(error),
+        };
     };
     let code = said.code().code();
     let answer = Error::new(kind_of(code), operation)
@@ -22,6 +27,10 @@ pub(super) fn from_driver(
     match code {
         "23505" => answer.advice("this source and id was sent before: use another id, or skip it"),
         "3D000" => answer.advice("create the database first"),
+        "26000" | "42P05" => answer.advice(
+            "a pooler in transaction mode seems to stand in between: set postgres.pooler = \
+             \"transaction\" (PostgresOptions::pooler)",
+        ),
         "53300" => answer.advice("raise max_connections, or let fewer programs connect"),
         _ => answer,
     }
@@ -60,9 +69,52 @@ pub(super) fn timed_out(
         .advice("the connection was discarded; the next call connects anew")
 }
 
+/// What to do where TLS, and not the network, kept a connection from being made.
+fn refused_by_tls(error: &tokio_postgres::Error) -> Option<&'static str> {
+    use rustls::{AlertDescription, CertificateError, Error as Tls};
+    use std::error::Error as _;
+    let mut source = error.source();
+    while let Some(cause) = source {
+        // An error of I/O does not show what it was made from as its source.
+        let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        let tls = inner.map_or(cause, |inner| inner);
+        match tls.downcast_ref::<Tls>() {
+            Some(Tls::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => {
+                return Some(
+                    "name the host as the server's certificate has it; sslmode=verify-ca asks for no \
+                     name",
+                );
+            }
+            Some(Tls::InvalidCertificate(_)) => {
+                return Some("name the authority of the server's certificate with sslrootcert");
+            }
+            Some(Tls::AlertReceived(
+                AlertDescription::CertificateRequired
+                | AlertDescription::BadCertificate
+                | AlertDescription::UnknownCA
+                | AlertDescription::CertificateUnknown,
+            )) => {
+                return Some("give a certificate that the server knows, with sslcert and sslkey");
+            }
+            Some(_) => return Some("look at the TLS settings of both sides"),
+            None => {}
+        }
+        if cause.to_string() == "server does not support TLS" {
+            return Some("turn TLS on in the server (ssl = on), or connect with sslmode=disable");
+        }
+        source = cause.source();
+    }
+    None
+}
+
 /// The kind of an error that the server did not send.
 fn kind_of_silence(error: &tokio_postgres::Error) -> ErrorKind {
     use std::error::Error as _;
+    if refused_by_tls(error).is_some() {
+        return ErrorKind::Denied;
+    }
     let mut source = error.source();
     while let Some(cause) = source {
         if let Some(io) = cause.downcast_ref::<std::io::Error>() {

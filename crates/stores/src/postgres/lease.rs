@@ -45,7 +45,7 @@ pub(super) async fn lease(pool: &Pool, request: &LeaseRequest) -> Result<LeaseGr
     let back = Lanes::of(&request.release);
     let ttl = i64::try_from(whole_micros(request.ttl)).unwrap_or(i64::MAX);
     let machine = Machine::this();
-    let statement = checkout.statement(sql::LEASE, &[]).await?;
+    let statement = checkout.statement(sql::LEASE).await?;
     let relay = request.relay.as_str();
     let (share, leave) = (request.ask == Ask::Share, request.ask == Ask::Leave);
     let params: [&(dyn ToSql + Sync); 13] = [
@@ -64,11 +64,12 @@ pub(super) async fn lease(pool: &Pool, request: &LeaseRequest) -> Result<LeaseGr
         &machine.pid,
     ];
     let client = checkout.client();
+    let (begin, lock) = (checkout.begin(), sql::lease_lock(checkout.schema()));
     // Polled, and so sent, in this order: one round trip.
     let (begun, locked, (leased, committed)) = join3(
-        client.batch_execute("BEGIN"),
-        client.batch_execute(sql::LEASE_LOCK),
-        join(client.query(&statement, &params), client.batch_execute("COMMIT")),
+        client.batch_execute(&begin),
+        client.batch_execute(&lock),
+        join(statement.query(client, &params), client.batch_execute(sql::COMMIT)),
     )
     .await;
     let failed = |error| checkout.failed(error);
@@ -128,7 +129,7 @@ pub(super) async fn mend_keys(pool: &Pool, relay: &RelayId, walk: &Mutex<Walk>) 
     let from = std::mem::take(&mut *walk.lock().unwrap_or_else(PoisonError::into_inner));
     let mut checkout = pool.checkout(DOING).await?;
     let rows = checkout
-        .query(sql::MEND_KEYS, &[], &[&relay.as_str(), &from.lane, &from.key, &KEYS_MAX])
+        .query(sql::MEND_KEYS, &[&relay.as_str(), &from.lane, &from.key, &KEYS_MAX])
         .await?;
     checkout.keep();
     let Some(row) = rows.first() else {
@@ -159,7 +160,7 @@ pub(super) async fn sweep_keys(
     let mut swept = 0;
     for _ in 0..SWEEP_PAGES {
         let page = rows_max - swept;
-        let rows = checkout.query(sql::SWEEP_KEYS, &[], &[&page, &horizon]).await?;
+        let rows = checkout.query(sql::SWEEP_KEYS, &[&page, &horizon]).await?;
         let (gone, seen): (i64, i64) = rows.first().map_or((0, 0), |row| (row.get(0), row.get(1)));
         swept += gone;
         if seen < page || swept >= rows_max {

@@ -5,6 +5,7 @@
 //! connection it makes another one and then tells once, since what was notified in between was
 //! told to nobody.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,16 +25,30 @@ pub(super) struct Listener {
     connector: Arc<Connector>,
     news: Arc<Notify>,
     task: Mutex<Option<JoinHandle<()>>>,
+    /// It was said that nobody listens.
+    told: AtomicBool,
 }
 
 impl Listener {
     pub(super) fn new(connector: &Arc<Connector>) -> Self {
-        Self { connector: Arc::clone(connector), news: Arc::default(), task: Mutex::default() }
+        Self {
+            connector: Arc::clone(connector),
+            news: Arc::default(),
+            task: Mutex::default(),
+            told: AtomicBool::new(false),
+        }
     }
 
     /// Returns when something was notified since the last return, or a connection was made.
     pub(super) async fn news(&self) -> Result<()> {
-        if !self.connector.options().listen {
+        if !self.connector.options().listens() {
+            if self.connector.options().listen && !self.told.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    store = self.connector.address(),
+                    "no wake-ups come through a pooler in transaction mode: what other processes \
+                     send is found by polling; set postgres.listen = \"off\" to say that it is meant"
+                );
+            }
             return std::future::pending().await;
         }
         self.ensure_task();
@@ -77,7 +92,8 @@ async fn listen_once(connector: &Connector, news: &Arc<Notify>) -> Result<()> {
     let tell = Arc::clone(news);
     let mut session =
         connector.connect(Use::News, Some(Box::new(move || tell.notify_one()))).await?;
-    if let Err(error) = ask(connector, &session, DOING, sql::LISTEN).await {
+    let listen = sql::listen(connector.schema());
+    if let Err(error) = ask(connector, &session, DOING, &listen).await {
         tokio::time::sleep(PAUSE).await;
         return Err(error);
     }

@@ -141,31 +141,30 @@ async fn ask(
     let mut ready = None;
     let mut waiting = None;
     if look.ready {
-        last_seq = Some(checkout.statement(sql::LAST_SEQ, &[]).await?);
+        last_seq = Some(checkout.statement(sql::LAST_SEQ).await?);
         let text = match by_size {
             BySize::EvenShares => sql::LOOK_READY_SMALL,
             BySize::Sums => sql::LOOK_READY,
         };
-        ready = Some(checkout.statement(text, &[]).await?);
+        ready = Some(checkout.statement(text).await?);
     }
     if look.waiting {
-        waiting = Some(checkout.statement(sql::LOOK_WAITING, &[]).await?);
+        waiting = Some(checkout.statement(sql::LOOK_WAITING).await?);
     }
     let client = checkout.client();
     let ready_params = asked.ready(by_size);
     let waiting_params = asked.waiting();
-    let (last_seq, ready, waiting) = join3(
-        OptionFuture::from(last_seq.as_ref().map(|s| client.query_one(s, &[]))),
-        OptionFuture::from(ready.as_ref().map(|s| client.query(s, &ready_params))),
-        OptionFuture::from(waiting.as_ref().map(|s| client.query(s, &waiting_params))),
-    )
-    .await;
-    let failed = |error| checkout.failed(error);
-    Ok((
-        last_seq.transpose().map_err(failed)?,
-        ready.transpose().map_err(failed)?,
-        waiting.transpose().map_err(failed)?,
-    ))
+    let asked = async {
+        let (last_seq, ready, waiting) = join3(
+            OptionFuture::from(last_seq.as_ref().map(|s| s.query(client, &[]))),
+            OptionFuture::from(ready.as_ref().map(|s| s.query(client, &ready_params))),
+            OptionFuture::from(waiting.as_ref().map(|s| s.query(client, &waiting_params))),
+        )
+        .await;
+        let last_seq = last_seq.transpose()?.and_then(|rows| rows.into_iter().next());
+        Ok((last_seq, ready.transpose()?, waiting.transpose()?))
+    };
+    checkout.alone(asked).await.map_err(|error| checkout.failed(error))
 }
 
 /// What the states of a row say, as the statements give them.

@@ -6,10 +6,11 @@
 //! processes that something was committed. For every other language there are the plain INSERT of
 //! [`INSERT_SQL`] and the SQL function `sendoff.send`.
 //!
-//! Rights: a sender needs USAGE on the schema `sendoff` and INSERT on `sendoff.outbox`, nothing
-//! else. Whoever works with barriers needs EXECUTE on the schema's functions, and no table. A relay
-//! needs SELECT, INSERT, UPDATE and DELETE on the schema's tables, SELECT on its sequence and EXECUTE
-//! on its functions; a migration needs to own them.
+//! Rights: [`Roles`] has the grants for senders, relays and whoever works with barriers or operates. A
+//! migration needs to own the schema.
+//!
+//! Every statement is written for the schema `sendoff` and put into the one of the options where it is
+//! prepared or sent: see [`SchemaName`].
 //!
 //! All SQL stands in one module, migrations stand beside it. What does not belong here: decisions
 //! about order, retries and batches. They are the relay's.
@@ -22,7 +23,9 @@ mod listen;
 mod look;
 mod options;
 mod pool;
+mod roles;
 mod schema;
+mod schema_name;
 pub mod send;
 #[cfg(feature = "deadpool-postgres-0_14")]
 mod send_deadpool;
@@ -35,15 +38,21 @@ mod send_sqlx;
 mod session;
 mod settle;
 mod sql;
+mod statement;
 mod store;
+mod tls;
 mod waker;
 mod wire;
+mod within;
 
 pub use error::error_kind;
-pub use options::PostgresOptions;
+pub use options::{Pooler, PostgresOptions};
+pub use roles::{Role, Roles};
+pub use schema_name::SchemaName;
 pub use sql::INSERT_SQL;
 pub use store::PostgresStore;
 pub use waker::PostgresWaker;
+pub use within::Within;
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use sendoff_core::{Error, Result};
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::Host;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::schema_name::SchemaName;
+use super::tls::TlsParameters;
 
 /// How a [`super::PostgresStore`] uses its server. Start from the default.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,8 +27,26 @@ pub struct PostgresOptions {
     /// Whether to LISTEN for wake-ups of other processes. Turn it off behind a pooler in
     /// transaction mode, which cannot pass them on; polling finds everything. Default true.
     pub listen: bool,
+    /// Whether a pooler that hands the server's connections from transaction to transaction stands in
+    /// between. Default none.
+    pub pooler: Pooler,
+    /// The schema that the outbox lives in. Default `sendoff`.
+    pub schema: SchemaName,
     /// How the connections name themselves in `pg_stat_activity`. Default `sendoff`.
     pub application_name: String,
+}
+
+/// What stands between this program and the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Pooler {
+    /// Nothing, or a pooler in session mode: a connection is the server's own for as long as it lasts.
+    #[default]
+    None,
+    /// A pooler in transaction mode, such as pgbouncer with `pool_mode = transaction`. Every call is a
+    /// transaction that brings its settings along, no statement is prepared, and there is no LISTEN:
+    /// polling finds what was sent.
+    Transaction,
 }
 
 impl Default for PostgresOptions {
@@ -36,12 +58,19 @@ impl Default for PostgresOptions {
             heartbeat: Duration::from_secs(5),
             horizon: Duration::from_secs(86_400),
             listen: true,
+            pooler: Pooler::None,
+            schema: SchemaName::default(),
             application_name: "sendoff".to_owned(),
         }
     }
 }
 
 impl PostgresOptions {
+    /// Whether the store listens: a pooler in transaction mode passes no wake-ups on.
+    pub(super) fn listens(&self) -> bool {
+        self.listen && self.pooler == Pooler::None
+    }
+
     /// Checks every setting.
     ///
     /// # Errors
@@ -67,13 +96,22 @@ impl PostgresOptions {
     }
 }
 
+/// What a URL says.
+pub(super) struct Server {
+    pub(super) config: Config,
+    pub(super) tls: MakeRustlsConnect,
+    /// The address for people: no password.
+    pub(super) address: String,
+}
+
 /// Reads the URL. What is wrong with it is said without quoting it: it holds a password.
-pub(super) fn parse(url: &str, options: &PostgresOptions) -> Result<(Config, String)> {
+pub(super) fn parse(url: &str, options: &PostgresOptions) -> Result<Server> {
     const DOING: &str = "reading the PostgreSQL URL";
     let form = "it has to look like postgres://user:password@host:5432/database";
     if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
         return Err(Error::invalid(DOING, form));
     }
+    let (tls, url) = TlsParameters::take(url)?;
     let mut config: Config = url.parse().map_err(|_| {
         Error::invalid(DOING, format!("it does not parse: {form}")).advice(
             "write special characters of the user and password percent-encoded, as %40 for @",
@@ -82,12 +120,9 @@ pub(super) fn parse(url: &str, options: &PostgresOptions) -> Result<(Config, Str
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
         return Err(Error::invalid(DOING, format!("it names no host: {form}")));
     }
-    if config.get_ssl_mode() == SslMode::Require {
-        return Err(Error::invalid(DOING, "it has sslmode=require, and this build has no TLS")
-            .advice("connect over a private network or a local TLS proxy, with sslmode=disable"));
-    }
     let address = address(&config);
     config
+        .ssl_mode(tls.mode())
         .connect_timeout(options.connect_timeout)
         // The kernel gives up on a peer that is gone at about the time that we do.
         .tcp_user_timeout(options.answer_timeout)
@@ -98,7 +133,7 @@ pub(super) fn parse(url: &str, options: &PostgresOptions) -> Result<(Config, Str
     if config.get_application_name().is_none() {
         config.application_name(options.application_name.as_str());
     }
-    Ok((config, address))
+    Ok(Server { config, tls: tls.connect()?, address })
 }
 
 /// The address for people: no password.
@@ -129,12 +164,12 @@ mod tests {
 
     #[test]
     fn the_address_has_no_password() {
-        let (_, address) = parse(
+        let server = parse(
             "postgres://me:s3cret@db.example:6432/shop?options=-csearch_path%3Dx",
             &PostgresOptions::default(),
         )
         .unwrap();
-        assert_eq!(address, "postgres://me@db.example:6432/shop");
+        assert_eq!(server.address, "postgres://me@db.example:6432/shop");
     }
 
     #[test]
@@ -143,10 +178,10 @@ mod tests {
             "mysql://u:s3cret@h/d",
             "postgres://u:s3cret@h:port/d",
             "postgres://u:s3cret@/d",
-            "postgres://u:s3cret@h/d?sslmode=require",
+            "postgres://u:s3cret@h/d?sslmode=verify-full&sslrootcert=/no/such/file",
             "postgres://u:s3cret@h/d?s3cret=1",
         ] {
-            let error = parse(url, &PostgresOptions::default()).unwrap_err();
+            let error = parse(url, &PostgresOptions::default()).err().unwrap();
             assert_eq!(error.kind(), sendoff_core::ErrorKind::Invalid, "{url}");
             assert!(!format!("{error} {error:?}").contains("cret"), "{error:?}");
         }

@@ -4,13 +4,17 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join3;
 use sendoff_core::Result;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Row, Statement};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, IsolationLevel, Row, Transaction};
 
 use super::error::{from_driver, timed_out};
+use super::schema_name::SchemaName;
 use super::session::{Connector, Session, Use};
+use super::sql;
+use super::statement::Prepared;
 use sendoff_core::{Error, ErrorKind};
 
 /// Connections for one purpose, made when they are first needed.
@@ -84,28 +88,69 @@ impl Checkout<'_> {
         self.session.client()
     }
 
-    pub(super) fn client_mut(&mut self) -> &mut Client {
-        self.session.client_mut()
+    pub(super) fn schema(&self) -> &SchemaName {
+        self.pool.connector.schema()
     }
 
-    /// Prepares a statement once per connection.
-    pub(super) async fn statement(
-        &mut self,
-        text: &'static str,
-        types: &[Type],
-    ) -> Result<Statement> {
-        self.session.statement(text, types).await.map_err(|error| self.failed(error))
+    /// Gets a statement, which is written for `sendoff`, ready to run.
+    pub(super) async fn statement(&mut self, template: &'static str) -> Result<Prepared> {
+        self.session.statement(template).await.map_err(|error| self.failed(error))
     }
 
-    /// Runs one prepared statement.
+    /// Runs one statement.
     pub(super) async fn query(
         &mut self,
-        text: &'static str,
-        types: &[Type],
+        template: &'static str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>> {
-        let statement = self.statement(text, types).await?;
-        self.client().query(&statement, params).await.map_err(|error| self.failed(error))
+        let statement = self.statement(template).await?;
+        let rows = self.alone(statement.query(self.client(), params)).await;
+        rows.map_err(|error| self.failed(error))
+    }
+
+    /// What begins a transaction here.
+    pub(super) fn begin(&self) -> String {
+        match self.session.locals() {
+            None => sql::BEGIN.to_owned(),
+            Some(locals) => format!("{}; {locals}", sql::BEGIN_COMMITTED),
+        }
+    }
+
+    /// A transaction, for whoever goes to and fro in it.
+    pub(super) async fn transaction(
+        &mut self,
+    ) -> std::result::Result<Transaction<'_>, tokio_postgres::Error> {
+        let locals = self.session.locals().map(str::to_owned);
+        let client = self.session.client_mut();
+        match locals {
+            None => client.transaction().await,
+            Some(locals) => {
+                let level = IsolationLevel::ReadCommitted;
+                let transaction = client.build_transaction().isolation_level(level).start().await?;
+                transaction.batch_execute(&locals).await?;
+                Ok(transaction)
+            }
+        }
+    }
+
+    /// Runs what is no transaction yet. Behind a pooler it is made one, with settings of its own, in the
+    /// same round trip: `run` has to send all that it sends when it is first polled.
+    pub(super) async fn alone<T>(
+        &self,
+        run: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
+    ) -> std::result::Result<T, tokio_postgres::Error> {
+        if self.session.locals().is_none() {
+            return run.await;
+        }
+        let begin = self.begin();
+        let client = self.client();
+        // Polled, and so sent, in this order. Where it fails, the COMMIT is a rollback.
+        let (begun, ran, committed) =
+            join3(client.batch_execute(&begin), run, client.batch_execute(sql::COMMIT)).await;
+        begun?;
+        let ran = ran?;
+        committed?;
+        Ok(ran)
     }
 
     /// The driver's error as one of ours.

@@ -3,15 +3,19 @@
 use sendoff_core::store::{Schema, SchemaState};
 use sendoff_core::{Error, ErrorKind, Result};
 use tokio_postgres::Client;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::pool::{Checkout, Pool};
+use super::schema_name::SchemaName;
 use super::sql;
+use super::statement::Whole;
 
 /// The version that this program needs.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// Every migration may run again on a schema that has it.
-const MIGRATIONS: [(u32, &str); 2] = [
+const MIGRATIONS: [(u32, &str); 3] = [
     (1, include_str!("migrations/0001_outbox.sql")),
     (
         2,
@@ -26,6 +30,7 @@ const MIGRATIONS: [(u32, &str); 2] = [
             include_str!("migrations/0002_barrier_api.sql"),
         ),
     ),
+    (3, concat!(include_str!("migrations/0003_roles.sql"),)),
 ];
 
 /// Tables, indexes and sequences in the schema `sendoff`.
@@ -113,7 +118,8 @@ const MIGRATING: &str = "migrating the schema";
 
 pub(super) async fn schema(pool: &Pool) -> Result<Schema> {
     let checkout = pool.checkout(READING).await?;
-    let schema = read(checkout.client()).await.map_err(|error| checkout.failed(error))?;
+    let read = read(checkout.client(), checkout.schema()).await;
+    let schema = read.map_err(|error| checkout.failed(error))?;
     checkout.keep();
     Ok(schema)
 }
@@ -145,42 +151,58 @@ pub(super) async fn migrate(pool: &Pool, address: &str) -> Result<Schema> {
 async fn migrate_on(
     checkout: &mut Checkout<'_>,
 ) -> std::result::Result<Schema, tokio_postgres::Error> {
-    let transaction = checkout.client_mut().transaction().await?;
-    transaction.batch_execute(sql::MIGRATION_LOCK).await?;
+    let name = checkout.schema().clone();
+    let transaction = checkout.transaction().await?;
+    transaction.batch_execute(&sql::migration_lock(&name)).await?;
     // Read under the lock: whoever migrated at the same time is done.
-    let before = read(transaction.client()).await?;
+    let before = read(transaction.client(), &name).await?;
     if before.state != SchemaState::Missing {
         transaction.rollback().await?;
         return Ok(before);
     }
     for (version, text) in MIGRATIONS {
         let version = i32::try_from(version).unwrap_or(i32::MAX);
-        transaction.batch_execute(text).await?;
-        transaction.execute(sql::SCHEMA_RECORD, &[&version, &text]).await?;
+        transaction.batch_execute(&name.sql(text)).await?;
+        // The checksum is of what is the same in every schema.
+        ask(transaction.client(), &name, sql::SCHEMA_RECORD, &[&version, &text]).await?;
     }
-    let after = read(transaction.client()).await?;
+    transaction.batch_execute(&name.sql(sql::PRIVATE)).await?;
+    let after = read(transaction.client(), &name).await?;
     transaction.commit().await?;
     Ok(after)
 }
 
-async fn read(client: &Client) -> std::result::Result<Schema, tokio_postgres::Error> {
-    let exists: bool = client.query_one(sql::SCHEMA_EXISTS, &[]).await?.get(0);
+async fn ask(
+    client: &Client,
+    name: &SchemaName,
+    template: &'static str,
+    params: &[&(dyn ToSql + Sync)],
+) -> std::result::Result<Vec<Row>, tokio_postgres::Error> {
+    Whole::new(name.sql(template)).query(client, params).await
+}
+
+async fn read(
+    client: &Client,
+    name: &SchemaName,
+) -> std::result::Result<Schema, tokio_postgres::Error> {
+    let found = ask(client, name, sql::SCHEMA_EXISTS, &[]).await?;
+    let exists = found.first().is_some_and(|row| row.get(0));
     let mut version = 0;
     let mut changed: Vec<u32> = Vec::new();
     if exists {
-        let found: i32 = client.query_one(sql::SCHEMA_VERSION, &[]).await?.get(0);
-        version = u32::try_from(found).unwrap_or(0);
+        let found = ask(client, name, sql::SCHEMA_VERSION, &[]).await?;
+        version = found.first().map_or(0, |row| u32::try_from(row.get::<_, i32>(0)).unwrap_or(0));
         let versions: Vec<i32> =
             MIGRATIONS.iter().filter_map(|(version, _)| i32::try_from(*version).ok()).collect();
         let texts: Vec<&str> = MIGRATIONS.iter().map(|(_, text)| *text).collect();
-        let rows = client.query(sql::SCHEMA_CHANGED, &[&versions, &texts]).await?;
+        let rows = ask(client, name, sql::SCHEMA_CHANGED, &[&versions, &texts]).await?;
         changed.extend(rows.iter().filter_map(|row| u32::try_from(row.get::<_, i32>(0)).ok()));
     }
     let mut missing: Vec<String> = Vec::new();
     if version <= VERSION {
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
-            [&&RELATIONS[..], &&FUNCTIONS[..], &&TRIGGERS[..]];
-        let rows = client.query(sql::SCHEMA_MISSING, &params).await?;
+        let params: [&(dyn ToSql + Sync); 4] =
+            [&&RELATIONS[..], &&FUNCTIONS[..], &&TRIGGERS[..], &name.quoted()];
+        let rows = ask(client, name, sql::SCHEMA_MISSING, &params).await?;
         missing.extend(rows.iter().map(|row| row.get::<_, String>(0)));
     }
     let state = if version > VERSION {

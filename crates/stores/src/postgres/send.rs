@@ -8,8 +8,10 @@ use sendoff_core::Message;
 use sendoff_core::outbox::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
+use super::schema_name::{SchemaName, USUAL};
 use super::sql;
 use super::wire::{Json, Time};
+use super::within::Within;
 
 /// tokio-postgres, as [`Transaction`]'s driver. Callers never write it.
 #[derive(Debug)]
@@ -32,7 +34,7 @@ impl Transaction<TokioPostgres> for tokio_postgres::Transaction<'_> {
     type Error = tokio_postgres::Error;
 
     async fn append(&mut self, messages: &[Message]) -> Result<(), Self::Error> {
-        insert_all(self, messages).await
+        insert_all(self, &USUAL, messages).await
     }
 
     async fn commit(self) -> Result<(), Self::Error> {
@@ -40,14 +42,28 @@ impl Transaction<TokioPostgres> for tokio_postgres::Transaction<'_> {
     }
 }
 
+impl Transaction<TokioPostgres> for Within<tokio_postgres::Transaction<'_>> {
+    type Error = tokio_postgres::Error;
+
+    async fn append(&mut self, messages: &[Message]) -> Result<(), Self::Error> {
+        let (transaction, schema, _) = self.parts();
+        insert_all(transaction, schema, messages).await
+    }
+
+    async fn commit(self) -> Result<(), Self::Error> {
+        self.into_inner().commit().await
+    }
+}
+
 pub(super) async fn insert_all(
     transaction: &tokio_postgres::Transaction<'_>,
+    schema: &SchemaName,
     messages: &[Message],
 ) -> Result<(), tokio_postgres::Error> {
     for part in parts(messages) {
         match part {
-            [message] => insert_one(transaction, message).await?,
-            many => insert_many(transaction, many).await?,
+            [message] => insert_one(transaction, schema, message).await?,
+            many => insert_many(transaction, schema, many).await?,
         }
     }
     Ok(())
@@ -68,6 +84,7 @@ pub(super) fn parts(messages: &[Message]) -> impl Iterator<Item = &[Message]> {
 
 async fn insert_one(
     transaction: &tokio_postgres::Transaction<'_>,
+    schema: &SchemaName,
     message: &Message,
 ) -> Result<(), tokio_postgres::Error> {
     let headers = Json(message.headers().to_json());
@@ -82,12 +99,13 @@ async fn insert_one(
         (&body, Type::BYTEA),
         (&due_at, Type::TIMESTAMPTZ),
     ];
-    transaction.execute_typed(sql::INSERT_SQL, &params).await?;
+    transaction.execute_typed(&schema.sql(sql::INSERT_SQL), &params).await?;
     Ok(())
 }
 
 async fn insert_many(
     transaction: &tokio_postgres::Transaction<'_>,
+    schema: &SchemaName,
     messages: &[Message],
 ) -> Result<(), tokio_postgres::Error> {
     let ids: Vec<&str> = messages.iter().map(Message::id).collect();
@@ -106,6 +124,6 @@ async fn insert_many(
         (&bodies, Type::BYTEA_ARRAY),
         (&due_ats, Type::TIMESTAMPTZ_ARRAY),
     ];
-    transaction.execute_typed(sql::INSERT_MANY, &params).await?;
+    transaction.execute_typed(&schema.sql(sql::INSERT_MANY), &params).await?;
     Ok(())
 }

@@ -10,8 +10,10 @@ use diesel_async::{AnsiTransactionManager, AsyncPgConnection, RunQueryDsl, Trans
 use sendoff_core::Message;
 use sendoff_core::outbox::Transaction;
 
+use super::schema_name::{SchemaName, USUAL};
 use super::send::parts;
 use super::sql;
+use super::within::Within;
 
 /// diesel-async 0.9, as [`Transaction`]'s driver. Callers never write it.
 #[derive(Debug)]
@@ -62,13 +64,7 @@ impl Transaction<Diesel> for InTransaction<'_> {
     type Error = Error;
 
     async fn append(&mut self, messages: &[Message]) -> Result<(), Self::Error> {
-        for part in parts(messages) {
-            match part {
-                [message] => insert_one(self.0, message).await?,
-                many => insert_many(self.0, many).await?,
-            }
-        }
-        Ok(())
+        insert_all(self.0, &USUAL, messages).await
     }
 
     /// Commits the innermost transaction that was begun on the connection. Within diesel's
@@ -78,12 +74,44 @@ impl Transaction<Diesel> for InTransaction<'_> {
     }
 }
 
+impl Transaction<Diesel> for Within<InTransaction<'_>> {
+    type Error = Error;
+
+    async fn append(&mut self, messages: &[Message]) -> Result<(), Self::Error> {
+        let (transaction, schema, _) = self.parts();
+        insert_all(transaction.0, schema, messages).await
+    }
+
+    /// As of the transaction itself.
+    async fn commit(self) -> Result<(), Self::Error> {
+        self.into_inner().commit().await
+    }
+}
+
+async fn insert_all(
+    connection: &mut AsyncPgConnection,
+    schema: &SchemaName,
+    messages: &[Message],
+) -> Result<(), Error> {
+    for part in parts(messages) {
+        match part {
+            [message] => insert_one(connection, schema, message).await?,
+            many => insert_many(connection, schema, many).await?,
+        }
+    }
+    Ok(())
+}
+
 fn due_at(message: &Message) -> Option<i64> {
     message.due_at().map(|due_at| due_at.as_microsecond())
 }
 
-async fn insert_one(connection: &mut AsyncPgConnection, message: &Message) -> Result<(), Error> {
-    sql_query(sql::INSERT_PLAIN)
+async fn insert_one(
+    connection: &mut AsyncPgConnection,
+    schema: &SchemaName,
+    message: &Message,
+) -> Result<(), Error> {
+    sql_query(schema.sql(sql::INSERT_PLAIN))
         .bind::<Text, _>(message.id())
         .bind::<Text, _>(message.source())
         .bind::<Text, _>(message.topic())
@@ -98,6 +126,7 @@ async fn insert_one(connection: &mut AsyncPgConnection, message: &Message) -> Re
 
 async fn insert_many(
     connection: &mut AsyncPgConnection,
+    schema: &SchemaName,
     messages: &[Message],
 ) -> Result<(), Error> {
     let column = |of: fn(&Message) -> &str| messages.iter().map(of).collect::<Vec<_>>();
@@ -105,7 +134,7 @@ async fn insert_many(
     let headers: Vec<String> = messages.iter().map(|m| m.headers().to_json()).collect();
     let bodies: Vec<&[u8]> = messages.iter().map(|m| m.body().as_ref()).collect();
     let due_ats: Vec<Option<i64>> = messages.iter().map(due_at).collect();
-    sql_query(sql::INSERT_MANY_PLAIN)
+    sql_query(schema.sql(sql::INSERT_MANY_PLAIN))
         .bind::<Array<Text>, _>(column(Message::id))
         .bind::<Array<Text>, _>(column(Message::source))
         .bind::<Array<Text>, _>(column(Message::topic))

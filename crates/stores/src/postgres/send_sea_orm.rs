@@ -4,8 +4,10 @@ use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, Statement,
 use sendoff_core::Message;
 use sendoff_core::outbox::Transaction;
 
+use super::schema_name::{SchemaName, USUAL};
 use super::send::parts;
 use super::sql;
+use super::within::Within;
 
 /// SeaORM 2, as [`Transaction`]'s driver. Callers never write it.
 #[derive(Debug)]
@@ -16,27 +18,48 @@ impl Transaction<SeaOrm> for DatabaseTransaction {
 
     /// On PostgreSQL only: a transaction of another database is refused, with nothing sent.
     async fn append(&mut self, messages: &[Message]) -> Result<(), Self::Error> {
-        let backend = self.get_database_backend();
-        if backend != DbBackend::Postgres {
-            return Err(DbErr::Custom(format!(
-                "sending a message: SeaORM's transaction is on {backend:?}, and this sends on \
-                 PostgreSQL; write the plain INSERT of sendoff's documentation instead"
-            )));
-        }
-        for part in parts(messages) {
-            // Rows rather than arrays: SeaORM's arrays take no NULL.
-            for rows in part.chunks(sql::INSERT_ROWS_MAX) {
-                let text = sql::insert_rows(rows.len());
-                let values = rows.iter().flat_map(row);
-                self.execute_raw(Statement::from_sql_and_values(backend, text, values)).await?;
-            }
-        }
-        Ok(())
+        insert_all(self, &USUAL, messages).await
     }
 
     async fn commit(self) -> Result<(), Self::Error> {
         DatabaseTransaction::commit(self).await
     }
+}
+
+impl Transaction<SeaOrm> for Within<DatabaseTransaction> {
+    type Error = DbErr;
+
+    async fn append(&mut self, messages: &[Message]) -> Result<(), Self::Error> {
+        let (transaction, schema, _) = self.parts();
+        insert_all(transaction, schema, messages).await
+    }
+
+    async fn commit(self) -> Result<(), Self::Error> {
+        self.into_inner().commit().await
+    }
+}
+
+async fn insert_all(
+    transaction: &DatabaseTransaction,
+    schema: &SchemaName,
+    messages: &[Message],
+) -> Result<(), DbErr> {
+    let backend = transaction.get_database_backend();
+    if backend != DbBackend::Postgres {
+        return Err(DbErr::Custom(format!(
+            "sending a message: SeaORM's transaction is on {backend:?}, and this sends on \
+             PostgreSQL; write the plain INSERT of sendoff's documentation instead"
+        )));
+    }
+    for part in parts(messages) {
+        // Rows rather than arrays: SeaORM's arrays take no NULL.
+        for rows in part.chunks(sql::INSERT_ROWS_MAX) {
+            let text = schema.sql_of(sql::insert_rows(rows.len()));
+            let values = rows.iter().flat_map(row);
+            transaction.execute_raw(Statement::from_sql_and_values(backend, text, values)).await?;
+        }
+    }
+    Ok(())
 }
 
 fn text(value: impl Into<String>) -> Value {

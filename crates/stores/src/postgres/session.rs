@@ -12,15 +12,17 @@ use std::time::{Duration, Instant};
 
 use sendoff_core::{Error, ErrorKind, Result};
 use tokio::task::JoinHandle;
-use tokio_postgres::types::Type;
 use tokio_postgres::{
-    AsyncMessage, Client, Config, NoTls, SimpleQueryMessage, Socket, Statement, tls::NoTlsStream,
+    AsyncMessage, Client, Config, Connection, SimpleQueryMessage, Socket, tls::TlsStream,
 };
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::from_driver;
-use super::options::{PostgresOptions, parse};
+use super::options::{Pooler, PostgresOptions, Server, parse};
 use super::schema::VERSION;
+use super::schema_name::SchemaName;
 use super::sql;
+use super::statement::{Prepared, Whole};
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +40,7 @@ pub(super) enum Use {
 /// Makes connections to one server.
 pub(super) struct Connector {
     config: Config,
+    tls: MakeRustlsConnect,
     address: String,
     options: PostgresOptions,
     failures: Mutex<Failures>,
@@ -62,9 +65,10 @@ impl std::fmt::Debug for Connector {
 impl Connector {
     pub(super) fn new(url: &str, options: PostgresOptions) -> Result<Self> {
         options.check()?;
-        let (config, address) = parse(url, &options)?;
+        let Server { config, tls, address } = parse(url, &options)?;
         Ok(Self {
             config,
+            tls,
             address,
             options,
             failures: Mutex::default(),
@@ -75,6 +79,10 @@ impl Connector {
 
     pub(super) fn address(&self) -> &str {
         &self.address
+    }
+
+    pub(super) fn schema(&self) -> &SchemaName {
+        &self.options.schema
     }
 
     pub(super) fn options(&self) -> &PostgresOptions {
@@ -134,21 +142,48 @@ impl Connector {
     async fn connect_now(&self, usage: Use, on_news: Option<OnNews>) -> Result<Session> {
         const DOING: &str = "connecting to the database";
         let failed = |error| from_driver(DOING, &self.address, error);
-        let (client, connection) = self.config.connect(NoTls).await.map_err(failed)?;
+        let (client, connection) = self.config.connect(self.tls.clone()).await.map_err(failed)?;
         let session = Session {
             client,
+            schema: self.options.schema.clone(),
             statements: HashMap::new(),
+            locals: self.locals(usage),
             driver: Driver(tokio::spawn(drive(connection, on_news))),
         };
-        let set_up = match usage {
-            Use::Relay => sql::relay_session(self.options.answer_timeout),
-            Use::Walk => sql::relay_session(self.options.desk_timeout),
-            Use::Desk => sql::desk_session(self.options.desk_timeout),
-            Use::News => sql::desk_session(self.options.answer_timeout),
-        };
-        let answer = session.client.simple_query(&set_up).await.map_err(failed)?;
+        let answer = session.client.simple_query(&self.set_up(usage)).await.map_err(failed)?;
         self.check(usage, &answer)?;
         Ok(session)
+    }
+
+    /// The settings of a connection's transactions, where the connection can have none of its own.
+    fn locals(&self, usage: Use) -> Option<String> {
+        let timeout = match usage {
+            Use::Relay | Use::News => self.options.answer_timeout,
+            Use::Walk | Use::Desk => self.options.desk_timeout,
+        };
+        let settings = match usage {
+            Use::Relay | Use::Walk => sql::relay_settings(timeout),
+            Use::Desk | Use::News => sql::desk_settings(timeout),
+        };
+        match self.options.pooler {
+            Pooler::None => None,
+            Pooler::Transaction => Some(sql::set("SET LOCAL", &settings)),
+        }
+    }
+
+    /// What a new connection is told and asked.
+    fn set_up(&self, usage: Use) -> String {
+        let answer = self.options.answer_timeout;
+        let desk = self.options.desk_timeout;
+        let text = match (self.options.pooler, usage) {
+            (Pooler::None, Use::Relay) => sql::relay_session(answer),
+            (Pooler::None, Use::Walk) => sql::relay_session(desk),
+            (Pooler::None, Use::Desk) => sql::desk_session(desk),
+            (Pooler::None, Use::News) => sql::desk_session(answer),
+            (Pooler::Transaction, Use::Relay | Use::Walk) => sql::relay_questions(),
+            (Pooler::Transaction, Use::Desk | Use::News) => sql::SERVER.to_owned(),
+        };
+        self.options.schema.sql_of(text)
     }
 
     /// Refuses a server or a database that cannot hold an outbox, and for the relay a schema that
@@ -230,8 +265,8 @@ impl Drop for Driver {
     }
 }
 
-async fn drive(
-    mut connection: tokio_postgres::Connection<Socket, NoTlsStream>,
+async fn drive<S: TlsStream + Unpin>(
+    mut connection: Connection<Socket, S>,
     on_news: Option<OnNews>,
 ) {
     loop {
@@ -252,7 +287,10 @@ async fn drive(
 #[derive(Debug)]
 pub(super) struct Session {
     client: Client,
-    statements: HashMap<&'static str, Statement>,
+    schema: SchemaName,
+    statements: HashMap<&'static str, Prepared>,
+    /// What every transaction sets for itself, behind a pooler.
+    locals: Option<String>,
     driver: Driver,
 }
 
@@ -274,18 +312,26 @@ impl Session {
         let _ = (&mut self.driver.0).await;
     }
 
-    /// The statement, prepared on the first call. The types are given, so that nothing is guessed.
+    pub(super) fn locals(&self) -> Option<&str> {
+        self.locals.as_deref()
+    }
+
+    /// The statement, written for `sendoff`; prepared on the first call, except behind a pooler. The
+    /// types are those of its casts, so that nothing is guessed.
     pub(super) async fn statement(
         &mut self,
-        text: &'static str,
-        types: &[Type],
-    ) -> std::result::Result<Statement, tokio_postgres::Error> {
-        if let Some(statement) = self.statements.get(text) {
+        template: &'static str,
+    ) -> std::result::Result<Prepared, tokio_postgres::Error> {
+        if let Some(statement) = self.statements.get(template) {
             return Ok(statement.clone());
         }
-        let statement = self.client.prepare_typed(text, types).await?;
-        self.statements.insert(text, statement.clone());
-        Ok(statement)
+        let whole = Whole::new(self.schema.sql(template));
+        let prepared = match self.locals {
+            Some(_) => Prepared::Whole(whole),
+            None => Prepared::Named(self.client.prepare_typed(&whole.text, &whole.types).await?),
+        };
+        self.statements.insert(template, prepared.clone());
+        Ok(prepared)
     }
 }
 

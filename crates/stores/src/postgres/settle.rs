@@ -9,12 +9,13 @@ use futures_util::future::{OptionFuture, join3};
 use sendoff_core::Result;
 use sendoff_core::store::{Outcome, RelayId, Settled, Verdict, clean_error};
 use sendoff_core::time::whole_micros;
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Row, Statement};
 
 use super::look::lane_number;
 use super::pool::{Checkout, Pool};
 use super::sql;
+use super::statement::Prepared;
 
 pub(super) const DOING: &str = "settling messages";
 
@@ -181,7 +182,7 @@ pub(super) async fn settle(pool: &Pool, relay: &RelayId, verdicts: &[Verdict]) -
     let mut checkout = pool.checkout(DOING).await?;
     let mut params: Params<'_> = vec![&sorted.published, &relay, &claims.lanes, &claims.epochs];
     let (rows, released) = if sorted.is_plain() {
-        (checkout.query(sql::SETTLE_PUBLISHED, &[], &params).await?, 0)
+        (checkout.query(sql::SETTLE_PUBLISHED, &params).await?, 0)
     } else {
         params.extend([
             &sorted.failed.seqs as &(dyn ToSql + Sync),
@@ -214,13 +215,13 @@ async fn settle_in_transaction(
     params: &Params<'_>,
     relay: &str,
 ) -> Result<(Vec<Row>, i64)> {
-    let settle = checkout.statement(sql::SETTLE, &[]).await?;
+    let settle = checkout.statement(sql::SETTLE).await?;
     let followers = prepare(checkout, sql::HOLD_FOLLOWERS, &sorted.holding).await?;
     let hold = prepare(checkout, sql::HOLD, &sorted.held).await?;
     let release = prepare(checkout, sql::RELEASE, &sorted.freed).await?;
     let promote = match sorted.published.as_slice() {
         [] => None,
-        _ => Some(checkout.statement(sql::PROMOTE, &[]).await?),
+        _ => Some(checkout.statement(sql::PROMOTE).await?),
     };
     let searched = followers_searched(&sorted.holding);
     let mut holding_params = sorted.holding.params(&relay);
@@ -230,19 +231,20 @@ async fn settle_in_transaction(
     freed_params.extend([&sorted.freed.keys as &(dyn ToSql + Sync), &RELEASE_ROWS]);
     let promote_params: Params<'_> = vec![&sorted.published_lanes, &sorted.published_keys];
     let client = checkout.client();
+    let begin = checkout.begin();
     // Polled, and so sent, in this order. If one fails, those after it do nothing, and the COMMIT
     // is a rollback; so the results are read in this order, too.
     let (begun, (settled, followers, held), (released, promoted, committed)) = join3(
-        client.batch_execute("BEGIN"),
+        client.batch_execute(&begin),
         join3(
-            client.query(&settle, params),
-            OptionFuture::from(followers.as_ref().map(|s| client.query(s, &holding_params))),
-            OptionFuture::from(hold.as_ref().map(|s| client.query(s, &held_params))),
+            settle.query(client, params),
+            OptionFuture::from(followers.as_ref().map(|s| s.query(client, &holding_params))),
+            OptionFuture::from(hold.as_ref().map(|s| s.query(client, &held_params))),
         ),
         join3(
-            OptionFuture::from(release.as_ref().map(|s| client.query(s, &freed_params))),
-            OptionFuture::from(promote.as_ref().map(|s| client.query(s, &promote_params))),
-            client.batch_execute("COMMIT"),
+            OptionFuture::from(release.as_ref().map(|s| s.query(client, &freed_params))),
+            OptionFuture::from(promote.as_ref().map(|s| s.query(client, &promote_params))),
+            client.batch_execute(sql::COMMIT),
         ),
     )
     .await;
@@ -269,9 +271,9 @@ async fn prepare(
     checkout: &mut Checkout<'_>,
     text: &'static str,
     rows: &Rows<'_>,
-) -> Result<Option<Statement>> {
+) -> Result<Option<Prepared>> {
     if rows.is_empty() {
         return Ok(None);
     }
-    checkout.statement(text, &[]).await.map(Some)
+    checkout.statement(text).await.map(Some)
 }

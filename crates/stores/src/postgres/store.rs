@@ -130,7 +130,7 @@ impl OutboxStore for PostgresStore {
         let horizon = i64::try_from(horizon).unwrap_or(i64::MAX);
         let swept = async {
             let mut checkout = self.leases.checkout(DOING).await?;
-            checkout.query(sql::SWEEP_TALLY, &[], &[]).await?;
+            checkout.query(sql::SWEEP_TALLY, &[]).await?;
             let swept = lease::sweep_keys(&mut checkout, rows_max, horizon).await?;
             checkout.keep();
             Ok(swept)

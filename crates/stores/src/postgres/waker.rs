@@ -128,7 +128,8 @@ async fn notify(connector: &Connector, session: Option<Session>) -> Result<Sessi
         Some(session) => session,
         None => connector.connect(Use::News, None).await?,
     };
-    ask(connector, &session, "waking relays", sql::NOTIFY).await?;
+    let notify = sql::notify(connector.schema());
+    ask(connector, &session, "waking relays", &notify).await?;
     Ok(session)
 }
 

@@ -22,9 +22,37 @@ mod full_disk;
 mod held;
 mod line;
 mod news;
+#[cfg(all(
+    feature = "deadpool-postgres-0_14",
+    feature = "diesel-async-0_9",
+    feature = "sea-orm-2",
+    feature = "sqlx-0_9-postgres"
+))]
+mod pooler;
 mod relay;
+#[cfg(all(
+    feature = "deadpool-postgres-0_14",
+    feature = "diesel-async-0_9",
+    feature = "sea-orm-2",
+    feature = "sqlx-0_9-postgres"
+))]
+mod rights;
+#[cfg(all(
+    feature = "deadpool-postgres-0_14",
+    feature = "diesel-async-0_9",
+    feature = "sea-orm-2",
+    feature = "sqlx-0_9-postgres"
+))]
+mod roles;
 mod running;
 mod schema;
+#[cfg(all(
+    feature = "deadpool-postgres-0_14",
+    feature = "diesel-async-0_9",
+    feature = "sea-orm-2",
+    feature = "sqlx-0_9-postgres"
+))]
+mod schema_name;
 mod send;
 #[cfg(feature = "deadpool-postgres-0_14")]
 mod send_deadpool;
@@ -34,5 +62,13 @@ mod send_diesel;
 mod send_sea_orm;
 #[cfg(feature = "sqlx-0_9-postgres")]
 mod send_sqlx;
+#[cfg(all(
+    feature = "deadpool-postgres-0_14",
+    feature = "diesel-async-0_9",
+    feature = "sea-orm-2",
+    feature = "sqlx-0_9-postgres"
+))]
+mod senders;
 mod stage;
 mod sweep;
+mod tls;

@@ -41,7 +41,8 @@ impl Asks for Counter<'_> {
             let (mut tries, begun) = (0, Instant::now());
             loop {
                 let checkout = self.store.desk.checkout(self.doing).await?;
-                let error = match Line(checkout.client()).ask_bound(text, &bound).await {
+                let line = Line { client: checkout.client(), schema: checkout.schema() };
+                let error = match checkout.alone(line.ask_bound(text, &bound)).await {
                     Ok(answer) => {
                         checkout.keep();
                         return Ok(answer);

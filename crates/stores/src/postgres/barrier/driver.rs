@@ -10,9 +10,11 @@ use serde::de::DeserializeOwned;
 use tokio_postgres::Client;
 use tokio_postgres::types::{FromSql, ToSql, Type};
 
-use super::{Asks, Call, Param, ack, change, create, read};
+use super::{Asks, Call, Param, ack, barrier_transaction, change, create, read};
+use crate::postgres::schema_name::{SchemaName, USUAL};
 use crate::postgres::send::TokioPostgres;
 use crate::postgres::wire::Json;
+use crate::postgres::within::Within;
 
 /// A column of JSON text, read.
 struct Said<T>(T);
@@ -61,15 +63,19 @@ fn bound(param: Param<'_>) -> (Box<dyn ToSql + Sync + Send + '_>, Type) {
 
 /// A connection: the caller's, in a transaction, or one on which every call is a transaction.
 #[derive(Debug)]
-pub(super) struct Line<'a>(pub(super) &'a Client);
+pub(super) struct Line<'a> {
+    pub(super) client: &'a Client,
+    pub(super) schema: &'a SchemaName,
+}
 
 impl Line<'_> {
     pub(super) async fn ask_bound<T: DeserializeOwned>(
         &self,
-        text: &str,
+        text: &'static str,
         bound: &Bound<'_>,
     ) -> Result<T, tokio_postgres::Error> {
-        let row = self.0.query_typed_one(text, &bound.typed()).await?;
+        let text = self.schema.sql(text);
+        let row = self.client.query_typed_one(&text, &bound.typed()).await?;
         row.try_get::<_, Said<T>>(0).map(|Said(answer)| answer)
     }
 }
@@ -82,28 +88,8 @@ impl Asks for Line<'_> {
     }
 }
 
-impl BarrierTransaction<TokioPostgres> for tokio_postgres::Transaction<'_> {
-    async fn create_barrier(&mut self, plan: &Plan) -> Result<Answer<Created>, Self::Error> {
-        create::create(&mut Line(self.client()), plan).await
-    }
-
-    async fn ack_members(&mut self, batch: &AckBatch) -> Result<Answer<AckedBatch>, Self::Error> {
-        ack::ack(&mut Line(self.client()), batch).await
-    }
-
-    async fn change_barrier(
-        &mut self,
-        id: &BarrierId,
-        change: &Change,
-    ) -> Result<Answer<Changed>, Self::Error> {
-        change::change(&mut Line(self.client()), id, change).await
-    }
-
-    async fn barrier_status(&mut self, id: &BarrierId) -> Result<Option<Status>, Self::Error> {
-        read::status(&mut Line(self.client()), id).await
-    }
-
-    async fn barrier_outcomes(&mut self, page: &Page) -> Result<Option<Outcomes>, Self::Error> {
-        read::outcomes(&mut Line(self.client()), page).await
-    }
-}
+barrier_transaction!(
+    TokioPostgres,
+    tokio_postgres::Transaction<'_>,
+    |transaction, schema, _named| Line { client: transaction.client(), schema }
+);

@@ -1,5 +1,5 @@
 //! The driver sqlx 0.9. The statements are ones that sqlx prepares and caches on the connection, as it
-//! does with the caller's own.
+//! does with the caller's own, unless the transaction says otherwise.
 
 use sendoff_core::barrier::{
     AckBatch, AckedBatch, Answer, BarrierId, BarrierTransaction, Change, Changed, Created,
@@ -10,20 +10,27 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{Postgres, Row};
 
-use super::{Asks, Call, Param, ack, change, create, read};
-use crate::postgres::send_sqlx::{JsonText, Sqlx};
+use super::{Asks, Call, Param, ack, barrier_transaction, change, create, read};
+use crate::postgres::schema_name::{SchemaName, USUAL};
+use crate::postgres::send_sqlx::{JsonText, Sqlx, text};
+use crate::postgres::within::Within;
 
 /// The caller's transaction.
-struct Line<'a, 'c>(&'a mut sqlx::Transaction<'c, Postgres>);
+struct Line<'a, 'c> {
+    transaction: &'a mut sqlx::Transaction<'c, Postgres>,
+    schema: &'a SchemaName,
+    named: bool,
+}
 
 impl Asks for Line<'_, '_> {
     type Error = sqlx::Error;
 
     async fn ask<T: DeserializeOwned + Send>(&mut self, call: Call<'_>) -> Result<T, Self::Error> {
-        let query = call.params.into_iter().fold(sqlx::query(call.text), bind);
-        let row = query.fetch_one(&mut **self.0).await?;
-        let text: Option<String> = row.try_get(0)?;
-        serde_json::from_str(text.as_deref().unwrap_or("null"))
+        let query = sqlx::query(text(self.schema, call.text));
+        let query = call.params.into_iter().fold(query, bind);
+        let row = query.persistent(self.named).fetch_one(&mut **self.transaction).await?;
+        let said: Option<String> = row.try_get(0)?;
+        serde_json::from_str(said.as_deref().unwrap_or("null"))
             .map_err(|error| sqlx::Error::Decode(error.into()))
     }
 }
@@ -46,28 +53,8 @@ fn bind<'a>(
     }
 }
 
-impl BarrierTransaction<Sqlx> for sqlx::Transaction<'_, Postgres> {
-    async fn create_barrier(&mut self, plan: &Plan) -> Result<Answer<Created>, Self::Error> {
-        create::create(&mut Line(self), plan).await
-    }
-
-    async fn ack_members(&mut self, batch: &AckBatch) -> Result<Answer<AckedBatch>, Self::Error> {
-        ack::ack(&mut Line(self), batch).await
-    }
-
-    async fn change_barrier(
-        &mut self,
-        id: &BarrierId,
-        change: &Change,
-    ) -> Result<Answer<Changed>, Self::Error> {
-        change::change(&mut Line(self), id, change).await
-    }
-
-    async fn barrier_status(&mut self, id: &BarrierId) -> Result<Option<Status>, Self::Error> {
-        read::status(&mut Line(self), id).await
-    }
-
-    async fn barrier_outcomes(&mut self, page: &Page) -> Result<Option<Outcomes>, Self::Error> {
-        read::outcomes(&mut Line(self), page).await
-    }
-}
+barrier_transaction!(Sqlx, sqlx::Transaction<'_, Postgres>, |transaction, schema, named| Line {
+    transaction,
+    schema,
+    named,
+});

@@ -68,6 +68,65 @@ fn call<'a>(
     Call { text, params }
 }
 
+/// A driver's barriers: on its transaction, and on one of another schema than `sendoff`.
+macro_rules! barrier_transaction {
+    ($driver:ty, $transaction:ty, |$given:ident, $schema:ident, $named:ident| $line:expr) => {
+        barrier_transaction!(@on $driver, $transaction, |this| {
+            let ($given, $schema, $named) = (this, &USUAL, true);
+            $line
+        });
+        barrier_transaction!(@on $driver, Within<$transaction>, |this| {
+            let ($given, $schema, $named) = this.parts();
+            $line
+        });
+    };
+    (@on $driver:ty, $transaction:ty, |$this:ident| $line:block) => {
+        impl BarrierTransaction<$driver> for $transaction {
+            async fn create_barrier(
+                &mut self,
+                plan: &Plan,
+            ) -> Result<Answer<Created>, Self::Error> {
+                let $this = self;
+                create::create(&mut $line, plan).await
+            }
+
+            async fn ack_members(
+                &mut self,
+                batch: &AckBatch,
+            ) -> Result<Answer<AckedBatch>, Self::Error> {
+                let $this = self;
+                ack::ack(&mut $line, batch).await
+            }
+
+            async fn change_barrier(
+                &mut self,
+                id: &BarrierId,
+                change: &Change,
+            ) -> Result<Answer<Changed>, Self::Error> {
+                let $this = self;
+                change::change(&mut $line, id, change).await
+            }
+
+            async fn barrier_status(
+                &mut self,
+                id: &BarrierId,
+            ) -> Result<Option<Status>, Self::Error> {
+                let $this = self;
+                read::status(&mut $line, id).await
+            }
+
+            async fn barrier_outcomes(
+                &mut self,
+                page: &Page,
+            ) -> Result<Option<Outcomes>, Self::Error> {
+                let $this = self;
+                read::outcomes(&mut $line, page).await
+            }
+        }
+    };
+}
+use barrier_transaction;
+
 /// The refusal of an answer that has one.
 fn refusal(word: Option<String>, detail: Option<String>, id: &BarrierId) -> Option<Refusal> {
     let code = RefusalCode::from_word(&word?).unwrap_or(RefusalCode::Conflict);

@@ -1,6 +1,9 @@
 //! Probes: a query of the user's, or a prefix of keys, that finds acknowledgements which were lost.
 
+use std::pin::pin;
 use std::time::Duration;
+
+use futures_util::TryStreamExt;
 
 use sendoff_core::barrier::{
     Ack, AckBatch, AckedBatch, Answer, BarrierId, Json, KeyProbe, MEMBERS_MAX, MemberName, Outcome,
@@ -62,7 +65,7 @@ async fn take(store: &PostgresStore, id: &BarrierId, acks: Vec<Ack>) -> Result<A
 /// extended protocol takes no more, so it cannot end the transaction and go on.
 async fn find(store: &PostgresStore, query: &str, timeout: Option<Duration>) -> Result<Vec<Ack>> {
     let mut checkout = store.desk.checkout(DOING).await?;
-    let result = match checkout.client_mut().build_transaction().read_only(true).start().await {
+    let result = match checkout.transaction().await {
         Ok(transaction) => read(&transaction, query, timeout).await,
         Err(error) => Err(Trouble::Driver(error)),
     };
@@ -92,22 +95,21 @@ async fn read(
     timeout: Option<Duration>,
 ) -> std::result::Result<Vec<Ack>, Trouble> {
     transaction.batch_execute(&sql::probe_session(timeout)).await?;
-    let statement = transaction.prepare(query).await?;
-    let portal = transaction.bind(&statement, &[]).await?;
+    // Without a name for the statement, which a pooler would not know again. What is not read is not
+    // sent by the server either; it ends with the connection.
+    let rows = transaction.query_typed_raw(query, std::iter::empty::<(i32, Type)>()).await?;
+    let mut rows = pin!(rows);
     let mut acks = Vec::new();
     let mut bytes = 0;
-    loop {
-        let rows = transaction.query_portal(&portal, PART).await?;
-        let last = rows.len() < usize::try_from(PART).unwrap_or(0);
-        for row in &rows {
-            let ack = read_row(row)?;
-            bytes += row.raw_size_bytes() + ack.member.as_bytes().len();
-            acks.push(ack);
-        }
-        if last || acks.len() >= MEMBERS_MAX || bytes >= BYTES_MAX {
-            return Ok(acks);
+    while let Some(row) = rows.try_next().await? {
+        let ack = read_row(&row)?;
+        bytes += row.raw_size_bytes() + ack.member.as_bytes().len();
+        acks.push(ack);
+        if acks.len() >= MEMBERS_MAX || bytes >= BYTES_MAX {
+            break;
         }
     }
+    Ok(acks)
 }
 
 /// (member, ok, error, result): the first is needed.

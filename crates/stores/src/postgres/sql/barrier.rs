@@ -43,5 +43,5 @@ pub(in crate::postgres) fn probe_session(timeout: Option<Duration>) -> String {
     let bound = timeout.map_or_else(String::new, |timeout| {
         format!("; SET LOCAL statement_timeout = {}", timeout.as_millis())
     });
-    format!("SET LOCAL search_path TO DEFAULT{bound}; SELECT 1")
+    format!("SET TRANSACTION READ ONLY; SET LOCAL search_path TO DEFAULT{bound}; SELECT 1")
 }

@@ -1,9 +1,12 @@
 //! Leases and sweeps.
 
+use crate::postgres::schema_name::SchemaName;
+
 /// Leases run one after the other, so that each sees what the others got, and no two of them wait
 /// for each other's lanes.
-pub(in crate::postgres) const LEASE_LOCK: &str =
-    "SELECT pg_advisory_xact_lock(7236834120711234150)";
+pub(in crate::postgres) fn lease_lock(schema: &SchemaName) -> String {
+    format!("SELECT pg_advisory_xact_lock({})", schema.lock(7_236_834_120_711_234_150))
+}
 
 /// Heartbeat, renew, give back and take. $1 the relay, $2 the lease in microseconds, $3 to $5 lanes,
 /// epochs and floors to keep, $6 to $8 to give back, $9 whether to take, $10 whether to leave, $11
@@ -44,7 +47,7 @@ pub(in crate::postgres) const LEASE: &str = "WITH beat AS ( \
           FROM stay s WHERE l.lane = s.lane RETURNING l.lane, l.epoch, l.floor \
      ), wanted AS MATERIALIZED ( \
         SELECT l.lane FROM sendoff.lane l \
-         WHERE (l.owner IS NULL OR l.lease_until <= now()) AND l.owner IS DISTINCT FROM $1 AND $9 \
+         WHERE (l.owner IS NULL OR l.lease_until <= now()) AND l.owner IS DISTINCT FROM $1 AND $9::boolean \
          ORDER BY random() \
          LIMIT greatest(0, (SELECT ceil((SELECT count(*) FROM sendoff.lane)::numeric \
                                         / greatest(relays, 1)) FROM live) \

@@ -75,7 +75,7 @@ pub(in crate::postgres) const LOOK_READY: &str = concat!(
     snapshot_header!(),
     " FROM ( \
         SELECT c.*, \
-               sum(c.weight) OVER w <= $6 OR sum(c.weight) OVER w = c.weight AS fits, \
+               sum(c.weight) OVER w <= $6::bigint OR sum(c.weight) OVER w = c.weight AS fits, \
                sum(c.weight) OVER w - c.weight <= $6 \
                OR count(*) FILTER (WHERE c.weight > 0) OVER w <= 2 AS near \
           FROM ( \
@@ -129,7 +129,7 @@ pub(in crate::postgres) const LOOK_WAITING: &str = concat!(
     row_columns!(),
     " FROM ( \
         SELECT c.*, \
-               sum(c.weight) OVER w <= $5 OR sum(c.weight) OVER w = c.weight AS fits, \
+               sum(c.weight) OVER w <= $5::bigint OR sum(c.weight) OVER w = c.weight AS fits, \
                sum(c.weight) OVER w - c.weight <= $5 \
                OR count(*) FILTER (WHERE c.weight > 0) OVER w <= 2 AS near \
           FROM ( \

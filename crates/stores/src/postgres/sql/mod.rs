@@ -10,6 +10,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use super::schema_name::SchemaName;
+
 /// A row that its key's other rows wait for.
 macro_rules! blocks {
     ($b:literal) => {
@@ -108,15 +110,19 @@ mod barrier;
 mod desk;
 mod lease;
 mod look;
+mod roles;
 mod schema;
 mod settle;
 
 pub(super) use barrier::*;
 pub(super) use desk::{COUNT_STUCK, DISCARD, FIND, QUARANTINED, REQUEUE, STATS};
-pub(super) use lease::{LEASE, LEASE_LOCK, MEND_KEYS, SWEEP_KEYS, SWEEP_TALLY};
+pub(super) use lease::{LEASE, MEND_KEYS, SWEEP_KEYS, SWEEP_TALLY, lease_lock};
 pub(super) use look::{LAST_SEQ, LOOK_READY, LOOK_READY_SMALL, LOOK_WAITING};
+pub(super) use roles::{
+    ACKER, COORDINATOR, OPERATOR, PRIVATE, RELAY, ROLE_MADE, ROLES_RIGHTS, WRITER,
+};
 pub(super) use schema::{
-    MIGRATION_LOCK, SCHEMA_CHANGED, SCHEMA_EXISTS, SCHEMA_MISSING, SCHEMA_RECORD, SCHEMA_VERSION,
+    SCHEMA_CHANGED, SCHEMA_EXISTS, SCHEMA_MISSING, SCHEMA_RECORD, SCHEMA_VERSION, migration_lock,
 };
 pub(super) use settle::{HOLD, HOLD_FOLLOWERS, PROMOTE, RELEASE, SETTLE, SETTLE_PUBLISHED};
 
@@ -199,45 +205,88 @@ pub(super) fn insert_rows(rows: usize) -> String {
     text
 }
 
-/// The channel of wake-ups. The notification has no payload.
-pub(super) const LISTEN: &str = "LISTEN sendoff_outbox";
-pub(super) const NOTIFY: &str = "NOTIFY sendoff_outbox";
+/// The channel of wake-ups is the schema's own. The notification has no payload.
+pub(super) fn listen(schema: &SchemaName) -> String {
+    format!("LISTEN {}", schema.channel())
+}
+
+pub(super) fn notify(schema: &SchemaName) -> String {
+    format!("NOTIFY {}", schema.channel())
+}
+
 pub(super) const HEARTBEAT: &str = "SELECT 1";
+
+pub(super) const BEGIN: &str = "BEGIN";
+pub(super) const COMMIT: &str = "COMMIT";
+/// Where the connection's default is not ours to set.
+pub(super) const BEGIN_COMMITTED: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 /// Sets a relay's connection up and reads what the database is and which schema it has.
 pub(super) fn relay_session(timeout: Duration) -> String {
-    format!(
-        "{}; \
-         SET plan_cache_mode = force_generic_plan; SET jit = off; \
-         SET max_parallel_workers_per_gather = 0; \
-         SET enable_seqscan = off; SET enable_bitmapscan = off; \
-         {SERVER}; SELECT max(version) FROM sendoff.schema_version",
-        bounds(timeout, RELAY_IDLE.min(timeout))
-    )
+    let settings = set("SET", &relay_settings(timeout));
+    format!("{settings}; {ISOLATION}; {}", relay_questions())
 }
 
 /// Sets up a connection that works without our schema.
 pub(super) fn desk_session(timeout: Duration) -> String {
-    format!("{}; {SERVER}", bounds(timeout, timeout))
+    let settings = set("SET", &desk_settings(timeout));
+    format!("{settings}; {ISOLATION}; {SERVER}")
+}
+
+/// Whoever set stricter defaults for isolation meant his own transactions.
+const ISOLATION: &str = "SET default_transaction_isolation = 'read committed'";
+
+/// What a relay's connection is asked first: what the database is, and which schema it has.
+pub(super) fn relay_questions() -> String {
+    format!("{SERVER}; SELECT max(version) FROM sendoff.schema_version")
 }
 
 /// What the server and the database are: one row of the version's number, the encoding, and how
 /// durable this connection's commits are.
-const SERVER: &str = "SELECT current_setting('server_version_num'), \
+pub(super) const SERVER: &str = "SELECT current_setting('server_version_num'), \
      current_setting('server_encoding'), current_setting('synchronous_commit')";
 
 /// The statements of a relay's transaction are sent at once: one that waits for its client has lost
 /// it, and holds lanes that others want.
 const RELAY_IDLE: Duration = Duration::from_secs(2);
 
-/// The server ends what the client has given up on. Whoever set stricter defaults for isolation
-/// meant his own transactions; an operator of a search path's schemas must not stand in for ours.
-fn bounds(timeout: Duration, idle: Duration) -> String {
-    let (millis, idle) = (timeout.as_millis(), idle.as_millis());
-    format!(
-        "SET statement_timeout = {millis}; SET lock_timeout = {millis}; \
-         SET idle_in_transaction_session_timeout = {idle}; \
-         SET default_transaction_isolation = 'read committed'; \
-         SET search_path = pg_catalog, pg_temp; SET client_min_messages = warning"
-    )
+/// Settings, each behind `how`: SET or SET LOCAL.
+pub(super) fn set(how: &str, settings: &[(&str, String)]) -> String {
+    let settings: Vec<String> =
+        settings.iter().map(|(name, value)| format!("{how} {name} = {value}")).collect();
+    settings.join("; ")
+}
+
+/// What a relay's statements run with.
+pub(super) fn relay_settings(timeout: Duration) -> Vec<(&'static str, String)> {
+    let mut settings = bounds(timeout, RELAY_IDLE.min(timeout));
+    settings.extend(
+        [
+            ("plan_cache_mode", "force_generic_plan"),
+            ("jit", "off"),
+            ("max_parallel_workers_per_gather", "0"),
+            ("enable_seqscan", "off"),
+            ("enable_bitmapscan", "off"),
+        ]
+        .map(|(name, value)| (name, value.to_owned())),
+    );
+    settings
+}
+
+/// What an operator's statements run with.
+pub(super) fn desk_settings(timeout: Duration) -> Vec<(&'static str, String)> {
+    bounds(timeout, timeout)
+}
+
+/// The server ends what the client has given up on, and an operator of a search path's schemas must
+/// not stand in for ours.
+fn bounds(timeout: Duration, idle: Duration) -> Vec<(&'static str, String)> {
+    let millis = timeout.as_millis().to_string();
+    vec![
+        ("statement_timeout", millis.clone()),
+        ("lock_timeout", millis),
+        ("idle_in_transaction_session_timeout", idle.as_millis().to_string()),
+        ("search_path", "pg_catalog, pg_temp".to_owned()),
+        ("client_min_messages", "warning".to_owned()),
+    ]
 }

@@ -1,8 +1,11 @@
 //! The schema: what is there, and the record of what was done.
 
+use crate::postgres::schema_name::SchemaName;
+
 /// Held while migrating; two migrations at once run one after the other.
-pub(in crate::postgres) const MIGRATION_LOCK: &str =
-    "SELECT pg_advisory_xact_lock(7236834120711234149)";
+pub(in crate::postgres) fn migration_lock(schema: &SchemaName) -> String {
+    format!("SELECT pg_advisory_xact_lock({})", schema.lock(7_236_834_120_711_234_149))
+}
 
 /// The schema's version, 0 where there is none.
 pub(in crate::postgres) const SCHEMA_EXISTS: &str =
@@ -20,15 +23,15 @@ pub(in crate::postgres) const SCHEMA_RECORD: &str = "INSERT INTO sendoff.schema_
      ON CONFLICT (version) DO UPDATE SET checksum = excluded.checksum";
 
 /// Which of the names $1 are not there, as tables, indexes or sequences; of $2, as functions; of
-/// $3, as triggers of the outbox that are on. And a sequence that draws ahead.
-pub(in crate::postgres) const SCHEMA_MISSING: &str = "SELECT 'sendoff.' || n FROM unnest($1::text[]) AS n \
-      WHERE to_regclass('sendoff.' || n) IS NULL \
-     UNION ALL SELECT 'sendoff.' || n || '()' FROM unnest($2::text[]) AS n \
+/// $3, as triggers of the outbox that are on. And a sequence that draws ahead. $4 is the schema, quoted.
+pub(in crate::postgres) const SCHEMA_MISSING: &str = "SELECT $4::text || '.' || n FROM unnest($1::text[]) AS n \
+      WHERE to_regclass($4 || '.' || n) IS NULL \
+     UNION ALL SELECT $4 || '.' || n || '()' FROM unnest($2::text[]) AS n \
       WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_proc p WHERE p.proname = n \
-                           AND p.pronamespace = to_regnamespace('sendoff')) \
+                           AND p.pronamespace = to_regnamespace($4)) \
      UNION ALL SELECT 'the trigger ' || n FROM unnest($3::text[]) AS n \
       WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_trigger t WHERE t.tgname = n \
-                           AND t.tgrelid = to_regclass('sendoff.outbox') AND t.tgenabled <> 'D') \
-     UNION ALL SELECT 'CACHE 1 on the sequence sendoff.outbox_seq_seq' \
+                           AND t.tgrelid = to_regclass($4 || '.outbox') AND t.tgenabled <> 'D') \
+     UNION ALL SELECT 'CACHE 1 on the sequence ' || $4 || '.outbox_seq_seq' \
       WHERE EXISTS (SELECT 1 FROM pg_catalog.pg_sequence s \
-                     WHERE s.seqrelid = to_regclass('sendoff.outbox_seq_seq') AND s.seqcache <> 1)";
+                     WHERE s.seqrelid = to_regclass($4 || '.outbox_seq_seq') AND s.seqcache <> 1)";

@@ -1,3 +1,4 @@
 //! Tests that need the statements themselves.
 
+mod casts;
 mod plans;
