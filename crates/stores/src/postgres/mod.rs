@@ -16,7 +16,9 @@
 
 mod barrier;
 mod desk;
+mod doctor;
 mod error;
+mod keep;
 mod lease;
 mod listen;
 mod look;
@@ -36,6 +38,7 @@ mod session;
 mod settle;
 mod sql;
 mod store;
+mod tail;
 mod waker;
 mod wire;
 

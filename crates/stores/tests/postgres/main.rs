@@ -8,6 +8,7 @@ mod barrier_faults;
 mod barrier_races;
 mod barrier_sql;
 mod barrier_stage;
+mod doctor;
 #[cfg(any(
     feature = "deadpool-postgres-0_14",
     feature = "diesel-async-0_9",
@@ -18,6 +19,7 @@ mod drivers;
 mod faults;
 mod full_disk;
 mod held;
+mod keep;
 mod line;
 mod news;
 mod relay;
@@ -32,5 +34,6 @@ mod send_diesel;
 mod send_sea_orm;
 #[cfg(feature = "sqlx-0_9-postgres")]
 mod send_sqlx;
+mod side_by_side;
 mod stage;
 mod sweep;

@@ -106,19 +106,32 @@ macro_rules! stuck_rows {
 
 mod barrier;
 mod desk;
+mod doctor;
+mod keep;
 mod lease;
 mod look;
 mod schema;
 mod settle;
+mod tail;
 
 pub(super) use barrier::*;
 pub(super) use desk::{COUNT_STUCK, DISCARD, FIND, QUARANTINED, REQUEUE, STATS};
+pub(super) use doctor::{
+    EXAMINE_BLOCKERS, EXAMINE_RELAYS, EXAMINE_RIGHTS, EXAMINE_SERVER, EXAMINE_TABLES,
+    EXAMINE_TRANSACTIONS,
+};
+pub(super) use keep::{KEEP_TURN, KEPT, RESEND, RETENTION, RETENTION_WRITE, SWEEP_RESENT};
 pub(super) use lease::{LEASE, LEASE_LOCK, MEND_KEYS, SWEEP_KEYS, SWEEP_TALLY};
 pub(super) use look::{LAST_SEQ, LOOK_READY, LOOK_READY_SMALL, LOOK_WAITING};
 pub(super) use schema::{
-    MIGRATION_LOCK, SCHEMA_CHANGED, SCHEMA_EXISTS, SCHEMA_MISSING, SCHEMA_RECORD, SCHEMA_VERSION,
+    MIGRATION_LOCK, SCHEMA_CHANGED, SCHEMA_EXISTS, SCHEMA_MISSING, SCHEMA_RECORD, SCHEMA_USABLE,
+    SCHEMA_VERSION,
 };
-pub(super) use settle::{HOLD, HOLD_FOLLOWERS, PROMOTE, RELEASE, SETTLE, SETTLE_PUBLISHED};
+pub(super) use settle::{
+    HOLD, HOLD_FOLLOWERS, PROMOTE, RELEASE, SETTLE, SETTLE_KEEPING, SETTLE_PUBLISHED,
+    SETTLE_PUBLISHED_KEEPING,
+};
+pub(super) use tail::{BODIES, RECENT};
 
 /// The plain INSERT, for a driver that this crate does not know: a program that runs it in its own
 /// transaction has sent the message. Parameters: id, source, topic, key (text; the key may be
@@ -211,7 +224,7 @@ pub(super) fn relay_session(timeout: Duration) -> String {
          SET plan_cache_mode = force_generic_plan; SET jit = off; \
          SET max_parallel_workers_per_gather = 0; \
          SET enable_seqscan = off; SET enable_bitmapscan = off; \
-         {SERVER}; SELECT max(version) FROM sendoff.schema_version",
+         {SERVER}; {SCHEMA_VERSION}",
         bounds(timeout, RELAY_IDLE.min(timeout))
     )
 }
