@@ -43,8 +43,7 @@ Exit codes:
   1  failed; the error on stderr says why
   2  the command line, the configuration or the input is not acceptable
   3  relay --once: nothing due is pending, but messages stand in quarantine
-  4  relay --once: gave up (stopped, or --max-wait passed) with due messages pending;
-     resend: stopped before its end
+  4  relay --once: gave up (stopped, or --max-wait passed) with due messages pending; resend: stopped
   5  the store is not there, is not migrated, or has a schema that this program refuses
   6  the message or barrier that was asked for is not there
   7  verify: something is lost, unknown or out of order

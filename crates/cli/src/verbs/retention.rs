@@ -1,11 +1,13 @@
 //! `sendoff retention`: what becomes of messages once they are published.
 
+use std::time::Duration;
+
 use sendoff::Error;
 use sendoff::store::{KeptLook, Retention};
 use serde_json::json;
 
 use crate::arguments::RetentionArguments;
-use crate::configuration::{Configuration, duration_text, parse_duration};
+use crate::configuration::{Configuration, parse_duration};
 use crate::exit::{Ending, Exit};
 use crate::output::Form;
 use crate::store::Store;
@@ -35,7 +37,7 @@ pub(crate) async fn run(
     let oldest = oldest.first().map(|kept| kept.published_at);
     let (keep_for, mut text) = match retention {
         Retention::KeepFor(time) => {
-            (Some(time), format!("published messages are kept for {}", duration_text(time)))
+            (Some(time), format!("published messages are kept for {}", in_words(time)))
         }
         Retention::DeleteBehind => (None, "published messages are deleted".to_owned()),
     };
@@ -52,4 +54,24 @@ pub(crate) async fn run(
         &text,
     )?;
     Ok(Exit::Done)
+}
+
+/// A time in its largest whole unit, as it may be given.
+fn in_words(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let units = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
+    let unit = units.iter().find(|(length, _)| seconds.is_multiple_of(*length));
+    unit.map_or(String::new(), |(length, name)| format!("{}{name}", seconds / length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_told_in_its_largest_whole_unit() {
+        for (seconds, text) in [(604_800, "7d"), (7_200, "2h"), (90, "90s"), (5_400, "90m")] {
+            assert_eq!(in_words(Duration::from_secs(seconds)), text);
+        }
+    }
 }

@@ -285,5 +285,12 @@ pub async fn what_was_sent_lately_is_told<S: Subject>() -> Result<()> {
     let beginning = bodies.iter().find(|(seq, _)| Some(*seq) == last[0].seq);
     assert_eq!(beginning.map(|(_, body)| &body[..]), Some(&b"abcd"[..]));
     assert_eq!(bodies.len(), 2, "of those that are there");
+    let one = Wanted { id: Some("1".to_owned()), ..Wanted::default() };
+    assert_eq!(resend(&stage, one).await?.resent.sent, 1);
+    let row = owner.row("4").await?;
+    owner.settle(&row, published(false)).await?;
+    owner.hold_blocked(1).await?;
+    let last = stage.store.recent(1).await?;
+    assert_eq!((last[0].id.as_str(), last[0].place), ("1", Place::Held), "under its new position");
     Ok(())
 }

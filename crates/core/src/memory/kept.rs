@@ -59,10 +59,10 @@ impl State {
         swept
     }
 
-    /// What is kept of a message that had this position.
-    pub(super) fn shelved(&self, id: &str, seq: i64) -> Option<&Stored> {
-        let mut rows = self.shelf.kept.values().map(|kept| &kept.row);
-        rows.find(|row| row.seq == seq && row.plain.id == id)
+    /// What is kept of a message, last.
+    pub(super) fn shelved(&self, id: &str, source: &str) -> Option<&Stored> {
+        let rows = self.shelf.kept.values().map(|kept| &kept.row);
+        rows.rev().find(|row| row.plain.id == id && row.plain.source == source)
     }
 
     fn resend(&mut self, mark: KeptMark, now: Timestamp) -> Resent {

@@ -52,7 +52,7 @@ impl State {
     /// A message that is not in the outbox any more.
     fn departed(&self, id: &str, source: &str, sent_at: Timestamp, seq: i64) -> Standing {
         let mut standing = Standing { seq: Some(seq), ..gone(id, source, sent_at) };
-        if let Some(row) = self.shelved(id, seq) {
+        if let Some(row) = self.shelved(id, source) {
             standing.topic.clone_from(&row.plain.topic);
             standing.key.clone_from(&row.plain.key);
             standing.body_bytes = u64::try_from(row.plain.body.len()).ok();

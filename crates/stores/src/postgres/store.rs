@@ -135,7 +135,10 @@ impl OutboxStore for PostgresStore {
             let mut checkout = self.leases.checkout(DOING).await?;
             checkout.query(sql::SWEEP_TALLY, &[], &[]).await?;
             let swept = lease::sweep_keys(&mut checkout, rows_max, horizon).await?;
-            keep::sweep(&mut checkout, rows_max).await?;
+            // The rest of the housekeeping does not depend on it.
+            if let Err(error) = keep::sweep(&mut checkout, rows_max).await {
+                tracing::warn!(%error, "what is kept was not swept; it is tried again");
+            }
             checkout.keep();
             Ok(swept)
         };

@@ -1,7 +1,7 @@
 //! What was sent lately.
 
 /// The pairs that were written last, with where their messages are: the columns of [`super::FIND`], at
-/// most $1, newest first. Of one that is gone the names come from what is kept, where it is.
+/// most $1. A pair that a sweep found waiting after its horizon is not new. Of one that is gone the names come from what is kept, where it is.
 pub(in crate::postgres) const RECENT: &str = concat!(
     "SELECT m.id, m.source, m.sent_at, m.seq, coalesce(o.topic, k.topic), coalesce(o.key, k.key), \
             o.lane, coalesce(octet_length(o.body), k.body_bytes)::bigint, o.created_at, o.due_at, \
@@ -15,15 +15,15 @@ pub(in crate::postgres) const RECENT: &str = concat!(
     blocks!("b"),
     "              AND (b.seq < o.seq OR (o.due_at IS NOT NULL AND o.retry_at IS NULL)) \
                  ORDER BY b.seq LIMIT 1) END \
-       FROM (SELECT m.* FROM sendoff.message_key m \
+       FROM (SELECT m.* FROM sendoff.message_key m WHERE m.kept_at IS NULL \
               ORDER BY coalesce(m.kept_at, m.sent_at) DESC LIMIT $1::bigint) AS m \
        LEFT JOIN LATERAL ( \
             SELECT o.* FROM sendoff.outbox o WHERE o.seq = m.seq LIMIT 1) AS o ON true \
        LEFT JOIN LATERAL ( \
             SELECT k.topic, k.key, octet_length(k.body) AS body_bytes, k.attempts \
               FROM sendoff.kept k \
-             WHERE o.seq IS NULL AND k.id = m.id AND k.source = m.source AND k.seq = m.seq \
-             LIMIT 1) AS k ON true \
+             WHERE o.seq IS NULL AND k.id = m.id AND k.source = m.source \
+             ORDER BY k.published_at DESC LIMIT 1) AS k ON true \
        LEFT JOIN sendoff.lane l ON l.lane = o.lane AND l.lease_until > now() \
       ORDER BY m.seq",
 );

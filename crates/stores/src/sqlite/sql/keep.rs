@@ -95,7 +95,8 @@ pub(in crate::sqlite) const RECENT: &str = concat!(
        FROM (SELECT * FROM sendoff_message_key ORDER BY seq DESC LIMIT ?1) AS k
        LEFT JOIN sendoff_outbox ON sendoff_outbox.seq = k.seq
        LEFT JOIN sendoff_kept p
-         ON sendoff_outbox.seq IS NULL AND p.id = k.id AND p.source = k.source AND p.seq = k.seq
+         ON sendoff_outbox.seq IS NULL AND p.n = (
+            SELECT max(n) FROM sendoff_kept WHERE id = k.id AND source = k.source)
       ORDER BY k.seq"
 );
 
