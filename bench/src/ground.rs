@@ -193,9 +193,11 @@ pub(crate) struct Mark {
 
 fn start_servers() -> Result<(Postgres, Nats)> {
     let settings = SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let postgres =
-        Postgres::start_with(PostgresConfig { fsync: true, settings: settings.to_vec() })
-            .doing("starting a private PostgreSQL")?;
+    let postgres = Postgres::start_with(PostgresConfig {
+        settings: settings.to_vec(),
+        ..PostgresConfig::default()
+    })
+    .doing("starting a private PostgreSQL")?;
     let nats = Nats::start().doing("starting a private NATS server")?;
     Ok((postgres, nats))
 }

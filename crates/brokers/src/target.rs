@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use sendoff_core::store::Finding;
 use sendoff_core::{Error, Publisher, Result};
 
 #[cfg(feature = "file")]
@@ -125,6 +127,28 @@ impl Target {
             Kind::File(address) => Ok(Arc::new(FilePublisher::open(address.path())?)),
             #[cfg(feature = "file")]
             Kind::Stdout => Ok(Arc::new(StdoutPublisher::new())),
+        }
+    }
+
+    /// Examines the target: whether it can be reached, whether what it needs is there, whether a
+    /// repetition is recognised. `repeated_after` is the longest time that may lie between two publishes
+    /// of one message. Publishes, creates and changes nothing.
+    pub async fn examine(&self, options: &TargetOptions, repeated_after: Duration) -> Vec<Finding> {
+        // Files have neither.
+        let _ = (options, repeated_after);
+        match &self.0 {
+            #[cfg(feature = "nats")]
+            Kind::Nats { address, .. } => {
+                crate::nats::examine(address, &options.nats, repeated_after).await
+            }
+            #[cfg(feature = "webhook")]
+            Kind::Webhook { url, address } => {
+                crate::webhook::examine(url, address, &options.webhook).await
+            }
+            #[cfg(feature = "file")]
+            Kind::File(address) => vec![crate::file::examine(address)],
+            #[cfg(feature = "file")]
+            Kind::Stdout => vec![Finding::ok("target", "standard output")],
         }
     }
 

@@ -16,7 +16,8 @@ pub(crate) enum Exit {
     Usage = 2,
     /// `relay --once`: nothing due is pending, but messages stand in quarantine.
     Quarantined = 3,
-    /// `relay --once`: stopped, or `--max-wait` passed, while due messages were pending.
+    /// `relay --once`: stopped, or `--max-wait` passed, while due messages were pending. `resend`: stopped
+    /// before its end.
     GaveUp = 4,
     /// The store is not there, is not migrated, or has a schema that is newer than this program or
     /// made by another text of it.
@@ -29,6 +30,10 @@ pub(crate) enum Exit {
     Refused = 8,
     /// `barrier`: another transaction held what this one needs. Run it again.
     Busy = 9,
+    /// `doctor`: something should be looked at.
+    Warnings = 10,
+    /// `doctor`: something does not work, or a promise does not hold.
+    Failures = 11,
 }
 
 /// The table of exit codes in `--help`; `docs/reference/cli.md` has the same.
@@ -38,12 +43,14 @@ Exit codes:
   1  failed; the error on stderr says why
   2  the command line, the configuration or the input is not acceptable
   3  relay --once: nothing due is pending, but messages stand in quarantine
-  4  relay --once: gave up (stopped, or --max-wait passed) with due messages pending
+  4  relay --once: gave up (stopped, or --max-wait passed) with due messages pending; resend: stopped
   5  the store is not there, is not migrated, or has a schema that this program refuses
   6  the message or barrier that was asked for is not there
   7  verify: something is lost, unknown or out of order
   8  barrier: refused (unknown member, expired, cancelled, conflict); nothing changed
   9  barrier: busy, nothing changed; run it again
+  10  doctor: something should be looked at
+  11  doctor: something does not work, or a promise does not hold
   130, 143  a second SIGINT or SIGTERM ended the program at once";
 
 impl Exit {

@@ -9,7 +9,7 @@ use sendoff::barrier::BarrierDesk;
 use sendoff::file::FolderKeys;
 use sendoff::postgres::PostgresStore;
 use sendoff::sqlite::SqliteStore;
-use sendoff::store::{OutboxDesk, OutboxStore, SchemaState};
+use sendoff::store::{Doctor, KeptDesk, OutboxDesk, OutboxStore, SchemaState, TailDesk};
 use sendoff::{Error, ErrorKind};
 
 use crate::configuration::{Configuration, FILE_DEFAULT, Origin};
@@ -26,6 +26,9 @@ pub(crate) struct Store {
     pub(crate) outbox: Arc<dyn OutboxStore>,
     pub(crate) desk: Arc<dyn OutboxDesk>,
     pub(crate) barriers: Arc<dyn BarrierDesk>,
+    pub(crate) kept: Arc<dyn KeptDesk>,
+    pub(crate) tail: Arc<dyn TailDesk>,
+    pub(crate) doctor: Arc<dyn Doctor>,
     /// The URL, without a password.
     pub(crate) shown: String,
     /// The command that migrates it.
@@ -66,7 +69,7 @@ impl Store {
         }
     }
 
-    fn of<S: OutboxStore + OutboxDesk + BarrierDesk>(
+    fn of<S: OutboxStore + OutboxDesk + BarrierDesk + KeptDesk + TailDesk + Doctor>(
         store: Arc<S>,
         url: &str,
         remedy: String,
@@ -74,7 +77,10 @@ impl Store {
         Self {
             outbox: store.clone(),
             desk: store.clone(),
-            barriers: store,
+            barriers: store.clone(),
+            kept: store.clone(),
+            tail: store.clone(),
+            doctor: store,
             shown: masked(url),
             remedy,
         }
@@ -93,7 +99,7 @@ impl Store {
         const DOING: &str = "checking the schema";
         let schema = self.desk.schema().await.map_err(|error| self.explain(error))?;
         match schema.state {
-            SchemaState::Current => Ok(()),
+            SchemaState::Current | SchemaState::Newer => Ok(()),
             SchemaState::Missing => {
                 let mut detail = match schema.version {
                     0 => "it was never migrated".to_owned(),

@@ -56,8 +56,8 @@ impl Subject for Memory {
         Ok(())
     }
 
-    async fn set_schema_version(&self, version: u32) -> Result<()> {
-        self.store.set_schema_version(version);
+    async fn set_schema_version(&self, version: u32, usable_from: Option<u32>) -> Result<()> {
+        self.store.set_schema_version(version, usable_from);
         Ok(())
     }
 }

@@ -121,6 +121,7 @@ async fn backlog(store: &SqliteStore) -> Outcomes<()> {
 async fn take(store: &SqliteStore, relay: &RelayId) -> Outcomes<i64> {
     let request = LeaseRequest {
         relay: relay.clone(),
+        target: None,
         ttl: Duration::from_secs(600),
         keep: Vec::new(),
         release: Vec::new(),
@@ -173,6 +174,7 @@ async fn drain(store: &SqliteStore) -> Outcomes<()> {
 async fn leave(store: &SqliteStore, relay: RelayId) -> Outcomes<()> {
     let mut request = LeaseRequest {
         relay,
+        target: None,
         ttl: Duration::from_secs(600),
         keep: Vec::new(),
         release: Vec::new(),

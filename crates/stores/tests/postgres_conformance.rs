@@ -129,11 +129,13 @@ impl<P: Place> Subject for Database<P> {
             .map_err(|error| failed(&error))
     }
 
-    async fn set_schema_version(&self, version: u32) -> Result<()> {
+    async fn set_schema_version(&self, version: u32, usable_from: Option<u32>) -> Result<()> {
+        let usable_from = usable_from.map_or("NULL".to_owned(), |from| from.to_string());
         self.client
             .batch_execute(&P::sql(&format!(
                 "DELETE FROM sendoff.schema_version WHERE version > {version}; \
-                 INSERT INTO sendoff.schema_version (version, checksum) VALUES ({version}, '') \
+                 INSERT INTO sendoff.schema_version (version, checksum, usable_from) \
+                 VALUES ({version}, '', {usable_from}) \
                  ON CONFLICT DO NOTHING"
             )))
             .await

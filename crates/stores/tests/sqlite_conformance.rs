@@ -93,11 +93,12 @@ impl Subject for Sqlite {
         self.execute("DELETE FROM sendoff_outbox WHERE id = ?1", [id])
     }
 
-    async fn set_schema_version(&self, version: u32) -> Result<()> {
+    async fn set_schema_version(&self, version: u32, usable_from: Option<u32>) -> Result<()> {
         self.execute("DELETE FROM sendoff_schema_version WHERE version > ?1", [version])?;
         self.execute(
-            "INSERT OR IGNORE INTO sendoff_schema_version (version, applied_at, checksum) VALUES (?1, 0, '')",
-            [version],
+            "INSERT OR IGNORE INTO sendoff_schema_version (version, applied_at, checksum, usable_from)
+             VALUES (?1, 0, '', ?2)",
+            (version, usable_from),
         )
     }
 }

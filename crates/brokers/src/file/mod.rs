@@ -45,6 +45,7 @@
 //! What does not belong here: rotation itself, compression, reading lines as a source of messages.
 
 mod address;
+mod doctor;
 mod folder;
 mod journal;
 mod line;
@@ -54,6 +55,7 @@ mod stdout;
 mod writer;
 
 pub use address::FileAddress;
+pub(crate) use doctor::examine;
 pub use folder::FolderKeys;
 pub use line::read_line;
 pub use publisher::FilePublisher;

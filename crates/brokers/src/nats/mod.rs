@@ -69,6 +69,7 @@
 mod address;
 mod answer;
 mod connection;
+mod doctor;
 mod headers;
 mod in_flight;
 mod life;
@@ -83,6 +84,7 @@ mod subject;
 use std::time::Duration;
 
 pub use address::NatsAddress;
+pub(crate) use doctor::examine;
 pub use headers::read_delivery;
 pub use publisher::NatsPublisher;
 pub use subject::{subject_of, topic_of};

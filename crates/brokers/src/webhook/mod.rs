@@ -65,6 +65,7 @@
 mod address;
 mod answer;
 mod connection;
+mod doctor;
 mod headers;
 mod network;
 mod pool;
@@ -79,6 +80,7 @@ use std::time::Duration;
 use sendoff_core::time::Clock;
 
 pub use address::WebhookAddress;
+pub(crate) use doctor::examine;
 pub use headers::read_delivery;
 pub use network::Private;
 pub use publisher::WebhookPublisher;

@@ -196,17 +196,7 @@ impl WebhookPublisher {
                 Err(Failure::NotSent(unsent)) => request = *unsent,
             }
         }
-        let private_is_fine = match self.options.private {
-            Private::Always => true,
-            Private::Target => self.is_targets_own(url),
-            Private::Never => false,
-        };
-        let dial = Dial {
-            tls: self.tls.as_ref(),
-            public_only: !private_is_fine,
-            timeout: self.options.connect_timeout,
-        };
-        let mut connection = Connection::open(url, dial).await?;
+        let mut connection = Connection::open(url, self.dial(url)).await?;
         match connection.exchange(request).await {
             Ok(answer) => Ok((connection, answer)),
             Err(Failure::Lost(why)) => Err(lost(why)),
@@ -214,6 +204,28 @@ impl WebhookPublisher {
                 "the connection to {} ended; the message was not sent",
                 origin(url)
             ))),
+        }
+    }
+
+    /// Connects to the target's host and sends nothing.
+    ///
+    /// # Errors
+    /// Of class `Unreachable`, with the reason.
+    pub(super) async fn reach(&self) -> Result<(), PublishError> {
+        let url = self.address.url();
+        Connection::open(url, self.dial(url)).await.map(drop)
+    }
+
+    fn dial(&self, url: &Url) -> Dial<'_> {
+        let private_is_fine = match self.options.private {
+            Private::Always => true,
+            Private::Target => self.is_targets_own(url),
+            Private::Never => false,
+        };
+        Dial {
+            tls: self.tls.as_ref(),
+            public_only: !private_is_fine,
+            timeout: self.options.connect_timeout,
         }
     }
 

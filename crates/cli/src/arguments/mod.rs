@@ -4,6 +4,7 @@
 //! knows too; those stay text until [`crate::configuration`] has looked at every source.
 
 mod barrier;
+mod keep;
 mod quarantine;
 mod relay;
 mod roles;
@@ -21,6 +22,7 @@ pub(crate) use barrier::{
     AckArguments, BarrierVerb, CreateArguments, GrowArguments, ListBarriersArguments,
     MemberArguments, MembersArguments, ReopenArguments, ResultsArguments, TokenArguments,
 };
+pub(crate) use keep::{DoctorArguments, ResendArguments, RetentionArguments, TailArguments};
 pub(crate) use quarantine::{MendArguments, QuarantineVerb};
 pub(crate) use relay::RelayArguments;
 pub(crate) use roles::RolesArguments;
@@ -75,6 +77,14 @@ pub(crate) enum Verb {
     Status(StatusArguments),
     /// Say where one message is, and why
     Show(ShowArguments),
+    /// Show what was sent lately and what becomes of it
+    Tail(TailArguments),
+    /// Keep published messages for a time, or delete them; without a flag, say which
+    Retention(RetentionArguments),
+    /// Send kept messages again, with the ids that they had
+    Resend(Box<ResendArguments>),
+    /// Examine the store and the target: what is not as it should be, and what to do
+    Doctor(DoctorArguments),
     /// Look at and mend messages that cannot be published
     Quarantine {
         #[command(subcommand)]
@@ -180,6 +190,10 @@ impl Arguments {
             Verb::Relay(relay) => relay.flags(),
             Verb::Status(status) => status.store.flags(),
             Verb::Show(show) => show.store.flags(),
+            Verb::Tail(tail) => tail.store.flags(),
+            Verb::Retention(retention) => retention.store.flags(),
+            Verb::Resend(resend) => resend.store.flags(),
+            Verb::Doctor(doctor) => doctor.flags(),
             Verb::Quarantine { verb } => verb.flags(),
             Verb::Barrier { verb } => verb.flags(),
             Verb::Serve(serve) => serve.flags(),

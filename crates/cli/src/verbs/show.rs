@@ -1,6 +1,6 @@
 //! `sendoff show ID`: where one message is, and why.
 
-use sendoff::store::{Place, Standing};
+use sendoff::store::{KeptLook, KeptMessage, Place, Standing};
 use sendoff::{Error, ErrorKind};
 use serde::Serialize;
 
@@ -9,6 +9,9 @@ use crate::configuration::Configuration;
 use crate::exit::{Ending, Exit};
 use crate::output::{Form, shown};
 use crate::store::{Store, quoted};
+
+/// So many kept messages of one id are shown: an id can be used again after its horizon.
+const KEPT_MAX: u32 = 100;
 
 #[derive(Debug, Serialize)]
 struct Explained<'a> {
@@ -28,13 +31,24 @@ pub(crate) async fn run(
     let source = arguments.source.as_deref();
     let standings =
         store.desk.find(&arguments.id, source).await.map_err(|error| store.explain(error))?;
-    if standings.is_empty() {
+    let mut kept = store
+        .kept
+        .kept(&KeptLook {
+            id: Some(arguments.id.clone()),
+            rows_max: KEPT_MAX,
+            ..KeptLook::default()
+        })
+        .await
+        .map_err(|error| store.explain(error))?;
+    kept.retain(|one| source.is_none_or(|source| source == one.source));
+    if standings.is_empty() && kept.is_empty() {
         return Err(not_there(&store, &arguments.id, source).into());
     }
     let explained: Vec<Explained<'_>> =
         standings.iter().map(|standing| Explained { standing, why: why(standing) }).collect();
-    let text: Vec<String> = explained.iter().map(text).collect();
-    form.answer(&serde_json::json!({ "messages": explained }), &text.join("\n"))?;
+    let text: Vec<String> = explained.iter().map(text).chain(kept.iter().map(kept_text)).collect();
+    let value = serde_json::json!({ "messages": explained, "kept": kept });
+    form.answer(&value, &text.join("\n"))?;
     Ok(Exit::Done)
 }
 
@@ -95,6 +109,24 @@ fn text(explained: &Explained<'_>) -> String {
     field("place", Some(place(standing.place).to_owned()));
     field("why", Some(explained.why.clone()));
     text
+}
+
+/// What is kept of a message that was published.
+fn kept_text(kept: &KeptMessage) -> String {
+    let target = kept.target.as_deref().map_or("a target that was not kept".to_owned(), shown);
+    format!(
+        "kept     {}\nsource   {}\ntopic    {}\nkey      {}\nbody     {} bytes\n\
+         place    published at {} to {target}, after {} failed attempts\n\
+         next     `sendoff resend --id {} --yes` sends it again\n",
+        shown(&kept.id),
+        shown(&kept.source),
+        shown(&kept.topic),
+        kept.key.as_deref().map_or("-".to_owned(), shown),
+        kept.body_bytes,
+        kept.published_at,
+        kept.attempts,
+        quoted(&shown(&kept.id)),
+    )
 }
 
 fn place(place: Place) -> &'static str {

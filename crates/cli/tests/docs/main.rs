@@ -46,6 +46,8 @@ pages! {
     using_webhooks_works: "docs/how-to/use-webhooks.md",
     using_nats_works: "docs/how-to/use-nats.md",
     mending_the_quarantine_works: "docs/how-to/quarantine.md",
+    keeping_and_sending_again_works: "docs/how-to/keep-and-resend.md",
+    restoring_from_a_backup_works: "docs/how-to/restore-from-a-backup.md",
     what_to_do_at_night_works: "docs/how-to/at-three-in-the-morning.md",
     the_settings_are_as_the_reference_says: "docs/reference/configuration.md",
     the_sql_is_as_the_reference_says: "docs/reference/sql.md",

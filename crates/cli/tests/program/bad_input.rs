@@ -106,7 +106,7 @@ fn a_schema_that_is_too_new_is_refused_and_not_touched() {
             .query_row("SELECT max(version) FROM sendoff_schema_version", [], |row| row.get(0))
             .unwrap()
     };
-    let newest = "UPDATE sendoff_schema_version SET version = 999 \
+    let newest = "UPDATE sendoff_schema_version SET version = 999, usable_from = NULL \
                   WHERE version = (SELECT max(version) FROM sendoff_schema_version)";
     folder.database().execute(newest, []).unwrap();
     for verb in [

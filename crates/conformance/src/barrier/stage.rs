@@ -237,6 +237,7 @@ impl<S: Subject> Stage<S> {
     async fn due(&self) -> Result<(Vec<LaneLease>, Vec<Row>)> {
         let request = LeaseRequest {
             relay: self.relay.clone(),
+            target: None,
             ttl: HOUR,
             keep: Vec::new(),
             release: Vec::new(),

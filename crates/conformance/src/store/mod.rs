@@ -16,6 +16,7 @@
 pub mod desk;
 pub mod fence;
 pub mod hold;
+pub mod keep;
 pub mod lease;
 mod list;
 pub mod look;

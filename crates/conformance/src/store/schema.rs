@@ -23,6 +23,7 @@ pub async fn a_store_without_a_schema_says_so<S: Subject>() -> Result<()> {
     let relay = RelayId::new();
     let request = LeaseRequest {
         relay: relay.clone(),
+        target: None,
         ttl: LONG,
         keep: Vec::new(),
         release: Vec::new(),
@@ -102,15 +103,33 @@ pub async fn a_newer_schema_is_refused_and_not_touched<S: Subject>() -> Result<(
     let stage = Stage::<S>::new().await?;
     stage.send(&[message("1").build()?]).await?;
     let needed = stage.store.schema().await?.needed;
-    stage.subject.set_schema_version(needed + 1).await?;
+    stage.subject.set_schema_version(needed + 1, None).await?;
     let store = stage.subject.open().await?;
     let kind = store.migrate().await.err().map(|error| error.kind());
     assert_eq!(kind, Some(ErrorKind::SchemaTooNew));
     let schema = store.schema().await?;
     assert_eq!((schema.state, schema.version), (SchemaState::TooNew, needed + 1));
-    stage.subject.set_schema_version(needed).await?;
+    stage.subject.set_schema_version(needed, None).await?;
     assert_eq!(stage.store.schema().await?.state, SchemaState::Current);
     assert_eq!(stage.owner().await?.drain().await?, ["1"]);
+    Ok(())
+}
+
+/// What a newer release migrated is used by this one, where it only added.
+pub async fn a_newer_schema_that_only_added_is_used<S: Subject>() -> Result<()> {
+    let stage = Stage::<S>::new().await?;
+    let needed = stage.store.schema().await?.needed;
+    stage.subject.set_schema_version(needed + 2, Some(needed)).await?;
+    let store = stage.subject.open().await?;
+    let schema = store.schema().await?;
+    assert_eq!((schema.state, schema.version), (SchemaState::Newer, needed + 2));
+    assert_eq!(store.migrate().await?, schema, "a migration leaves it as it is");
+    store.send_all(&[message("1").build()?]).await?;
+    assert_eq!(stage.owner().await?.drain().await?, ["1"]);
+    stage.subject.set_schema_version(needed + 3, Some(needed + 1)).await?;
+    let store = stage.subject.open().await?;
+    assert_eq!(store.schema().await?.state, SchemaState::TooNew);
+    assert_eq!(store.migrate().await.err().map(|e| e.kind()), Some(ErrorKind::SchemaTooNew));
     Ok(())
 }
 

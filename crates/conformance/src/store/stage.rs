@@ -128,6 +128,7 @@ impl Owner {
     pub(super) fn request(&self, ttl: Duration, ask: Ask) -> LeaseRequest {
         LeaseRequest {
             relay: self.id.clone(),
+            target: None,
             ttl,
             keep: self.lanes.clone(),
             release: Vec::new(),

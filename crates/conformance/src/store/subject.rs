@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::memory::PlainRow;
-use sendoff_core::store::{OutboxDesk, OutboxStore};
+use sendoff_core::store::{KeptDesk, OutboxDesk, OutboxStore, TailDesk};
 use sendoff_core::time::Timestamp;
 use sendoff_core::{Message, Result};
 
-/// A store with both of its sides.
-pub trait Store: OutboxStore + OutboxDesk {}
+/// A store with all of its sides.
+pub trait Store: OutboxStore + OutboxDesk + KeptDesk + TailDesk {}
 
-impl<T: OutboxStore + OutboxDesk> Store for T {}
+impl<T: OutboxStore + OutboxDesk + KeptDesk + TailDesk> Store for T {}
 
 /// What differs between stores.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +47,7 @@ pub struct Facts {
 /// #   async fn now(&self) -> Result<sendoff_core::time::Timestamp> { unimplemented!() }
 /// #   async fn pass(&self, _time: Duration) {}
 /// #   async fn age_pairs(&self, _by: Duration) -> Result<()> { Ok(()) }
-/// #   async fn set_schema_version(&self, _version: u32) -> Result<()> { Ok(()) }
+/// #   async fn set_schema_version(&self, _version: u32, _usable_from: Option<u32>) -> Result<()> { Ok(()) }
 /// }
 ///
 /// mod mine {
@@ -86,8 +86,9 @@ pub trait Subject: Sized + Send + Sync + 'static {
     /// Makes every kept pair of source and id look older (`sent_at`).
     async fn age_pairs(&self, by: Duration) -> Result<()>;
 
-    /// Makes the schema look like that of another release: records this version as the applied one.
-    async fn set_schema_version(&self, version: u32) -> Result<()>;
+    /// Makes the schema look like that of another release: records this version as the applied one, and
+    /// from which version on programs may use it, where that is told.
+    async fn set_schema_version(&self, version: u32, usable_from: Option<u32>) -> Result<()>;
 }
 
 /// A transaction that a user's program opened. Dropping it rolls back.

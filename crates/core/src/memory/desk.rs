@@ -17,6 +17,9 @@ use crate::time::Timestamp;
 impl OutboxDesk for MemoryStore {
     async fn migrate(&self) -> Result<Schema> {
         let mut state = self.shared.lock();
+        if state.is_newer_and_usable() {
+            return Ok(state.schema());
+        }
         if state.schema > SCHEMA_VERSION {
             return Err(Error::new(ErrorKind::SchemaTooNew, "migrating the schema")
                 .subject(ADDRESS)
@@ -57,7 +60,7 @@ impl OutboxDesk for MemoryStore {
             .filter(|((_, from), _)| source.is_none_or(|source| source == from))
             .filter_map(|((id, source), pair)| match pair {
                 Pair::Claimed(_) => None,
-                Pair::Kept { seq: None, sent_at } => Some(gone(id, source, *sent_at)),
+                Pair::Kept { seq: None, sent_at, .. } => Some(gone(id, source, *sent_at)),
                 Pair::Kept { seq: Some(seq), .. } => {
                     state.rows.get(seq).map(|row| state.standing(row, now))
                 }
@@ -121,7 +124,7 @@ impl OutboxDesk for MemoryStore {
     }
 }
 
-fn gone(id: &str, source: &str, sent_at: Timestamp) -> Standing {
+pub(super) fn gone(id: &str, source: &str, sent_at: Timestamp) -> Standing {
     Standing {
         id: id.to_owned(),
         source: source.to_owned(),
@@ -152,6 +155,7 @@ impl State {
             needed: SCHEMA_VERSION,
             state: match self.schema {
                 SCHEMA_VERSION => SchemaState::Current,
+                _ if self.is_newer_and_usable() => SchemaState::Newer,
                 version if version > SCHEMA_VERSION => SchemaState::TooNew,
                 _ => SchemaState::Missing,
             },
@@ -171,7 +175,7 @@ impl State {
             lanes_leased: count(
                 self.lanes.iter().filter(|lane| lane.owner.is_some() && lane.until > now).count(),
             ),
-            relays: count(self.relays.values().filter(|until| **until > now).count()),
+            relays: count(self.relays.values().filter(|relay| relay.until > now).count()),
             ..Stats::default()
         };
         let mut oldest: Option<Timestamp> = None;
@@ -196,7 +200,7 @@ impl State {
         stats
     }
 
-    fn standing(&self, row: &Stored, now: Timestamp) -> Standing {
+    pub(super) fn standing(&self, row: &Stored, now: Timestamp) -> Standing {
         let lane = &self.lanes[usize::from(row.lane.0)];
         Standing {
             id: row.plain.id.clone(),

@@ -1,6 +1,6 @@
 //! Leases in memory: the algorithm that [`crate::store::OutboxStore::lease`] describes.
 
-use super::state::State;
+use super::state::{RelayRow, State};
 use super::store::later;
 use crate::lane::Lane;
 use crate::store::{Ask, LaneLease, LeaseGrant, LeaseRequest};
@@ -10,11 +10,12 @@ impl State {
     pub(super) fn lease(&mut self, request: &LeaseRequest, now: Timestamp) -> LeaseGrant {
         let me = request.relay.as_str();
         let until = later(now, request.ttl);
-        self.relays.retain(|_, until| *until > now);
+        self.relays.retain(|_, relay| relay.until > now);
         if request.ask == Ask::Leave {
             self.relays.remove(me);
         } else {
-            self.relays.insert(me.to_owned(), until);
+            let row = RelayRow { until, target: request.target.clone() };
+            self.relays.insert(me.to_owned(), row);
         }
         self.give_back(me, &request.release);
         self.keep(request, until);

@@ -12,6 +12,7 @@
 
 mod barrier;
 mod desk;
+mod kept;
 mod lease;
 mod publisher;
 mod row;
@@ -19,6 +20,7 @@ mod script;
 mod settle;
 mod state;
 mod store;
+mod tail;
 mod transaction;
 mod view;
 

@@ -23,9 +23,10 @@ impl State {
             match &verdict.outcome {
                 // A fact, whoever owns the lane by now.
                 Outcome::Published { releases } => {
-                    if self.remove(verdict.seq).is_some() {
+                    if let Some(row) = self.remove(verdict.seq) {
                         settled.published += 1;
                         self.published += 1;
+                        self.shelve(row, relay.as_str(), now);
                         freed.push((verdict, *releases && !fenced));
                     }
                 }

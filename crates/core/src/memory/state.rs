@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 
+use super::kept::Shelf;
 use super::row::{PlainRow, Spot, Stored};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lane::Lane;
@@ -15,6 +16,8 @@ pub(super) const SCHEMA_VERSION: u32 = 1;
 /// Everything.
 pub(super) struct State {
     pub(super) schema: u32,
+    /// From which version on programs may use the schema.
+    pub(super) usable_from: u32,
     pub(super) rows: BTreeMap<i64, Stored>,
     /// Per lane.
     pub(super) ready: Vec<BTreeSet<i64>>,
@@ -28,8 +31,9 @@ pub(super) struct State {
     /// By id and source, so that an id is found without its source.
     pub(super) pairs: BTreeMap<(String, String), Pair>,
     pub(super) lanes: Vec<LaneRow>,
-    pub(super) relays: BTreeMap<String, Timestamp>,
+    pub(super) relays: BTreeMap<String, RelayRow>,
     pub(super) published: u64,
+    pub(super) shelf: Shelf,
     pub(super) seq_last: i64,
     pub(super) running: Running,
     /// Goes up with every commit that adds rows.
@@ -46,6 +50,8 @@ pub(super) enum Pair {
         sent_at: Timestamp,
         /// Its row, while there is one.
         seq: Option<i64>,
+        /// The position that its row has or had.
+        was: i64,
     },
 }
 
@@ -56,6 +62,13 @@ pub(super) struct LaneRow {
     pub(super) epoch: i64,
     pub(super) until: Timestamp,
     pub(super) floor: i64,
+}
+
+/// A relay's row.
+#[derive(Clone)]
+pub(super) struct RelayRow {
+    pub(super) until: Timestamp,
+    pub(super) target: Option<String>,
 }
 
 /// Transactions.
@@ -75,6 +88,7 @@ impl State {
         let count = usize::from(lanes);
         Self {
             schema,
+            usable_from: schema,
             rows: BTreeMap::new(),
             ready: vec![BTreeSet::new(); count],
             waiting: vec![BTreeSet::new(); count],
@@ -85,6 +99,7 @@ impl State {
             lanes: vec![LaneRow::default(); count],
             relays: BTreeMap::new(),
             published: 0,
+            shelf: Shelf::default(),
             seq_last: 0,
             running: Running::default(),
             news: 0,
@@ -95,12 +110,17 @@ impl State {
     pub(super) fn need_schema(&self, operation: &'static str) -> Result<()> {
         let kind = match self.schema {
             SCHEMA_VERSION => return Ok(()),
+            _ if self.is_newer_and_usable() => return Ok(()),
             version if version > SCHEMA_VERSION => ErrorKind::SchemaTooNew,
             _ => ErrorKind::SchemaMissing,
         };
         Err(Error::new(kind, operation)
             .subject(super::store::ADDRESS)
             .detail(format!("the schema has version {}, {SCHEMA_VERSION} is needed", self.schema)))
+    }
+
+    pub(super) fn is_newer_and_usable(&self) -> bool {
+        self.schema > SCHEMA_VERSION && self.usable_from <= SCHEMA_VERSION
     }
 
     pub(super) fn lane_of(&self, plain: &PlainRow) -> Lane {
@@ -111,7 +131,7 @@ impl State {
     /// Adds a committed row, and its pair.
     pub(super) fn insert(&mut self, row: Stored) {
         let pair = (row.plain.id.clone(), row.plain.source.clone());
-        let kept = Pair::Kept { sent_at: row.created_at, seq: Some(row.seq) };
+        let kept = Pair::Kept { sent_at: row.created_at, seq: Some(row.seq), was: row.seq };
         self.pairs.insert(pair, kept);
         self.enlist(&row);
         self.rows.insert(row.seq, row);

@@ -178,9 +178,12 @@ impl MemoryStore {
         }
     }
 
-    /// Sets the schema's version, as another release of Sendoff would have.
-    pub fn set_schema_version(&self, version: u32) {
-        self.shared.lock().schema = version;
+    /// Sets the schema's version, as another release of Sendoff would have, and from which version on
+    /// programs may use it (`None`: from this one).
+    pub fn set_schema_version(&self, version: u32, usable_from: Option<u32>) {
+        let mut state = self.shared.lock();
+        state.schema = version;
+        state.usable_from = usable_from.unwrap_or(version);
     }
 
     /// Makes every kept pair of source and id older, as if the horizon had come nearer.
@@ -239,7 +242,7 @@ impl OutboxStore for MemoryStore {
         let pairs = {
             let mut state = self.shared.lock();
             state.need_schema("sweeping the outbox")?;
-            state.sweep(before, rows_max)
+            state.sweep(before, rows_max) + state.sweep_shelf(now, rows_max)
         };
         Ok(pairs + self.sweep_barriers(rows_max).await?)
     }
@@ -266,7 +269,7 @@ impl State {
             .pairs
             .iter()
             .filter(
-                |(_, pair)| matches!(pair, Pair::Kept { sent_at, seq: None } if *sent_at < before),
+                |(_, pair)| matches!(pair, Pair::Kept { sent_at, seq: None, .. } if *sent_at < before),
             )
             .map(|(pair, _)| pair.clone())
             .take(usize::try_from(rows_max).unwrap_or(usize::MAX))

@@ -228,7 +228,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl State {
-    fn draw(&mut self) -> i64 {
+    pub(super) fn draw(&mut self) -> i64 {
         self.seq_last += 1;
         self.seq_last
     }

@@ -12,8 +12,8 @@ use crate::time::Timestamp;
 #[async_trait]
 pub trait OutboxDesk: std::fmt::Debug + Send + Sync + 'static {
     /// Brings the schema up to the version of this program. Safe twice and from several processes
-    /// at once; a newer schema is refused and not touched, and so is one that another text of a
-    /// migration made.
+    /// at once; a newer schema is not touched, and refused where this program may not use it; so is
+    /// one that another text of a migration made.
     ///
     /// # Errors
     /// [`crate::ErrorKind::SchemaTooNew`], [`crate::ErrorKind::SchemaChanged`], and those of the
@@ -128,7 +128,9 @@ pub enum SchemaState {
     Current,
     /// Not there, or older, or damaged: `migrate` mends it.
     Missing,
-    /// Newer than the program knows.
+    /// Newer than the program knows, and it may use it: what came since only added.
+    Newer,
+    /// Newer than the program knows, and it may not use it.
     TooNew,
     /// Migrated with another text of a migration than the program has: neither can tell what the
     /// other made, so `migrate` changes nothing.

@@ -51,6 +51,8 @@ pub struct LaneLease {
 pub struct LeaseRequest {
     /// Who asks.
     pub relay: RelayId,
+    /// Where it publishes to, without a password: kept with its row and with what it publishes.
+    pub target: Option<String>,
     /// How long the leases are to last from now, by the database's clock.
     pub ttl: Duration,
     /// Lanes to renew, with their floors.

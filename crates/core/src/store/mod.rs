@@ -1,13 +1,18 @@
 //! The port of a store: the database that holds the outbox.
 //!
 //! [`OutboxStore`] is the relay's side: lease lanes, look for rows, settle them. [`OutboxDesk`] is
-//! the operator's side: look and mend. The caller's side, writing a message in a transaction, is
+//! the operator's side: look and mend; [`KeptDesk`] is what is kept of published messages,
+//! [`TailDesk`] what was sent lately, [`Doctor`] an examination. The caller's side, writing a message in a transaction, is
 //! [`crate::outbox`]. A store states rows and facts; every decision about order, retries and
 //! batches is the relay's, so that it is taken once and not per database.
 
 mod desk;
+pub mod doctor;
+mod kept;
 mod lease;
 mod look;
+mod resend;
+mod tail;
 mod verdict;
 
 use std::fmt;
@@ -17,8 +22,12 @@ use async_trait::async_trait;
 pub use desk::{
     Mended, OutboxDesk, Place, QuarantinedMessage, Schema, SchemaState, Standing, Stats, Which,
 };
+pub use doctor::{Doctor, Finding, Grade};
+pub use kept::{KeptDesk, KeptLook, KeptMark, KeptMessage, Resent, Retention};
 pub use lease::{Ask, LaneLease, LeaseGrant, LeaseRequest, RelayId};
 pub use look::{Content, Horizon, LaneLook, Look, Row, Sight};
+pub use resend::{Resend, Resending, Wanted};
+pub use tail::TailDesk;
 pub use verdict::{ERROR_CHARS_MAX, Outcome, QuarantineReason, Settled, Verdict, clean_error};
 
 use crate::error::Result;
@@ -69,6 +78,9 @@ pub trait OutboxStore: fmt::Debug + Send + Sync + 'static {
     /// rows without a blocker and does not let them go, since it came under an older epoch, or was
     /// no blocker when it was read, the lowest of them becomes one in the same transaction, as in
     /// [`OutboxStore::lease`]: the owner has read past them, and a later one could go before them.
+    /// Where the store is told to keep what is published ([`Retention`]), a published row is moved to
+    /// what is kept in the same statement, in the order of the verdicts; errands are not kept, nor
+    /// what was kept at its first publish and sent again.
     ///
     /// # Errors
     /// Those of the database; then nothing was written, or (on [`crate::ErrorKind::Timeout`] and
@@ -86,7 +98,9 @@ pub trait OutboxStore: fmt::Debug + Send + Sync + 'static {
     /// Deletes at most `rows_max` pairs of source and id whose horizon has passed, and folds the
     /// published tally. Of barriers whose week is over it deletes at most as many members, and it
     /// completes an open barrier that has nothing pending, which something else than the store has
-    /// brought about, with an alarm in the log. Answers how many pairs and members went.
+    /// brought about, with an alarm in the log. What is kept of published messages and whose time is
+    /// over goes as well. Answers how many pairs, members and kept rows went; what goes as a whole
+    /// partition is not counted.
     ///
     /// # Errors
     /// Those of the database.

@@ -98,7 +98,7 @@ impl OutboxDesk for PostgresStore {
 }
 
 impl PostgresStore {
-    async fn read(
+    pub(super) async fn read(
         &self,
         operation: &'static str,
         statement: &'static str,
@@ -160,11 +160,11 @@ fn chosen(which: &Which) -> (Option<&str>, Option<&str>, Option<&'static str>) {
     }
 }
 
-fn count(row: &Row, column: usize) -> u64 {
+pub(super) fn count(row: &Row, column: usize) -> u64 {
     u64::try_from(row.get::<_, i64>(column)).unwrap_or(0)
 }
 
-fn time(row: &Row, column: usize) -> Option<Timestamp> {
+pub(super) fn time(row: &Row, column: usize) -> Option<Timestamp> {
     row.get::<_, Option<Time>>(column).map(|Time(time)| time)
 }
 
@@ -183,7 +183,7 @@ fn stats(row: &Row) -> Stats {
     }
 }
 
-fn standing(row: &Row) -> Standing {
+pub(super) fn standing(row: &Row) -> Standing {
     let place = match row.get::<_, &str>(14) {
         "gone" => Place::Gone,
         "quarantined" => Place::Quarantined,

@@ -48,7 +48,7 @@ pub(super) async fn lease(pool: &Pool, request: &LeaseRequest) -> Result<LeaseGr
     let statement = checkout.statement(sql::LEASE).await?;
     let relay = request.relay.as_str();
     let (share, leave) = (request.ask == Ask::Share, request.ask == Ask::Leave);
-    let params: [&(dyn ToSql + Sync); 13] = [
+    let params: [&(dyn ToSql + Sync); 15] = [
         &relay,
         &ttl,
         &keep.lanes,
@@ -62,6 +62,8 @@ pub(super) async fn lease(pool: &Pool, request: &LeaseRequest) -> Result<LeaseGr
         &machine.host,
         &machine.boot_id,
         &machine.pid,
+        &env!("CARGO_PKG_VERSION"),
+        &request.target,
     ];
     let client = checkout.client();
     let (begin, lock) = (checkout.begin(), sql::lease_lock(checkout.schema()));

@@ -17,7 +17,9 @@
 
 mod barrier;
 mod desk;
+mod doctor;
 mod error;
+mod keep;
 mod lease;
 mod listen;
 mod look;
@@ -40,6 +42,7 @@ mod settle;
 mod sql;
 mod statement;
 mod store;
+mod tail;
 mod tls;
 mod waker;
 mod wire;

@@ -14,6 +14,9 @@ use super::statement::Whole;
 /// The version that this program needs.
 pub(super) const VERSION: u32 = 3;
 
+/// The least version that a program has to know to use [`VERSION`]: what came since then only added.
+const USABLE_FROM: u32 = 2;
+
 /// Every migration may run again on a schema that has it.
 const MIGRATIONS: [(u32, &str); 3] = [
     (1, include_str!("migrations/0001_outbox.sql")),
@@ -30,11 +33,17 @@ const MIGRATIONS: [(u32, &str); 3] = [
             include_str!("migrations/0002_barrier_api.sql"),
         ),
     ),
-    (3, concat!(include_str!("migrations/0003_roles.sql"),)),
+    (
+        3,
+        concat!(
+            include_str!("migrations/0003_keep.sql"),
+            include_str!("migrations/0003_roles.sql"),
+        ),
+    ),
 ];
 
 /// Tables, indexes and sequences in the schema `sendoff`.
-const RELATIONS: [&str; 29] = [
+const RELATIONS: [&str; 36] = [
     "schema_version",
     "outbox",
     "outbox_seq_seq",
@@ -64,8 +73,15 @@ const RELATIONS: [&str; 29] = [
     "barrier_evidence",
     "barrier_evidence_n_seq",
     "barrier_evidence_pkey",
+    "retention",
+    "kept",
+    "kept_rest",
+    "kept_time",
+    "kept_id",
+    "kept_partition",
+    "resent",
 ];
-const FUNCTIONS: [&str; 44] = [
+const FUNCTIONS: [&str; 46] = [
     "send",
     "record_keys",
     "barrier_message_id",
@@ -110,6 +126,8 @@ const FUNCTIONS: [&str; 44] = [
     "barrier_create",
     "barrier_ack",
     "barrier_status",
+    "keep_turn",
+    "resend",
 ];
 const TRIGGERS: [&str; 1] = ["outbox_record_keys"];
 
@@ -132,7 +150,7 @@ pub(super) async fn migrate(pool: &Pool, address: &str) -> Result<Schema> {
     };
     checkout.keep();
     match schema.state {
-        SchemaState::Current => Ok(schema),
+        SchemaState::Current | SchemaState::Newer => Ok(schema),
         SchemaState::TooNew => {
             Err(Error::new(ErrorKind::SchemaTooNew, MIGRATING).subject(address).detail(format!(
                 "it has version {}, this program knows {VERSION}; nothing was changed",
@@ -156,20 +174,26 @@ async fn migrate_on(
     transaction.batch_execute(&sql::migration_lock(&name)).await?;
     // Read under the lock: whoever migrated at the same time is done.
     let before = read(transaction.client(), &name).await?;
-    if before.state != SchemaState::Missing {
+    // Of a newer one the text is not known here, so what is missing there cannot be made.
+    if before.state != SchemaState::Missing || before.version > VERSION {
         transaction.rollback().await?;
         return Ok(before);
     }
     for (version, text) in MIGRATIONS {
-        let version = i32::try_from(version).unwrap_or(i32::MAX);
-        transaction.batch_execute(&name.sql(text)).await?;
         // The checksum is of what is the same in every schema.
-        ask(transaction.client(), &name, sql::SCHEMA_RECORD, &[&version, &text]).await?;
+        transaction.batch_execute(&name.sql(text)).await?;
+        ask(transaction.client(), &name, sql::SCHEMA_RECORD, &[&number(version), &text]).await?;
     }
     transaction.batch_execute(&name.sql(sql::PRIVATE)).await?;
+    let versions: [&(dyn ToSql + Sync); 2] = [&number(VERSION), &number(USABLE_FROM)];
+    ask(transaction.client(), &name, sql::SCHEMA_USABLE, &versions).await?;
     let after = read(transaction.client(), &name).await?;
     transaction.commit().await?;
     Ok(after)
+}
+
+fn number(version: u32) -> i32 {
+    i32::try_from(version).unwrap_or(i32::MAX)
 }
 
 async fn ask(
@@ -187,32 +211,42 @@ async fn read(
 ) -> std::result::Result<Schema, tokio_postgres::Error> {
     let found = ask(client, name, sql::SCHEMA_EXISTS, &[]).await?;
     let exists = found.first().is_some_and(|row| row.get(0));
-    let mut version = 0;
+    let (mut version, mut usable_from) = (0, 0);
     let mut changed: Vec<u32> = Vec::new();
     if exists {
         let found = ask(client, name, sql::SCHEMA_VERSION, &[]).await?;
-        version = found.first().map_or(0, |row| u32::try_from(row.get::<_, i32>(0)).unwrap_or(0));
-        let versions: Vec<i32> =
-            MIGRATIONS.iter().filter_map(|(version, _)| i32::try_from(*version).ok()).collect();
+        let found = |column: usize| {
+            found.first().map_or(0, |row| u32::try_from(row.get::<_, i32>(column)).unwrap_or(0))
+        };
+        (version, usable_from) = (found(0), found(1));
+        let versions: Vec<i32> = MIGRATIONS.iter().map(|(version, _)| number(*version)).collect();
         let texts: Vec<&str> = MIGRATIONS.iter().map(|(_, text)| *text).collect();
         let rows = ask(client, name, sql::SCHEMA_CHANGED, &[&versions, &texts]).await?;
         changed.extend(rows.iter().filter_map(|row| u32::try_from(row.get::<_, i32>(0)).ok()));
     }
+    let is_usable = usable(version, usable_from);
     let mut missing: Vec<String> = Vec::new();
-    if version <= VERSION {
+    if version <= VERSION || is_usable {
         let params: [&(dyn ToSql + Sync); 4] =
             [&&RELATIONS[..], &&FUNCTIONS[..], &&TRIGGERS[..], &name.quoted()];
         let rows = ask(client, name, sql::SCHEMA_MISSING, &params).await?;
         missing.extend(rows.iter().map(|row| row.get::<_, String>(0)));
     }
-    let state = if version > VERSION {
+    let state = if version > VERSION && !is_usable {
         SchemaState::TooNew
     } else if !changed.is_empty() {
         SchemaState::Changed
-    } else if version == VERSION && missing.is_empty() {
-        SchemaState::Current
-    } else {
+    } else if version < VERSION || !missing.is_empty() {
         SchemaState::Missing
+    } else if version > VERSION {
+        SchemaState::Newer
+    } else {
+        SchemaState::Current
     };
     Ok(Schema { version, needed: VERSION, state, missing, changed })
+}
+
+/// Whether this program may use a schema of a version that programs may use from another version on.
+pub(super) fn usable(version: u32, usable_from: u32) -> bool {
+    version >= VERSION && usable_from <= VERSION
 }

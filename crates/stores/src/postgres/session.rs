@@ -19,7 +19,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::from_driver;
 use super::options::{Pooler, PostgresOptions, Server, parse};
-use super::schema::VERSION;
+use super::schema::{VERSION, usable};
 use super::schema_name::SchemaName;
 use super::sql;
 use super::statement::{Prepared, Whole};
@@ -207,12 +207,13 @@ impl Connector {
             return Ok(());
         }
         self.warn_of_weak_commits();
-        let version = rows
-            .next()
-            .and_then(|row| row.try_get(0).ok().flatten())
-            .and_then(|text| text.parse::<u32>().ok())
-            .unwrap_or(0);
-        if version == VERSION {
+        let schema = rows.next();
+        let number = |column| {
+            let text = schema.and_then(|row| row.try_get(column).ok().flatten());
+            text.and_then(|text| text.parse::<u32>().ok()).unwrap_or(0)
+        };
+        let (version, usable_from) = (number(0), number(1));
+        if usable(version, usable_from) {
             return Ok(());
         }
         let kind =

@@ -4,11 +4,12 @@
 //! is a transaction whose statements are all sent at once: one round trip as well.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::{OptionFuture, join3};
-use sendoff_core::Result;
 use sendoff_core::store::{Outcome, RelayId, Settled, Verdict, clean_error};
 use sendoff_core::time::whole_micros;
+use sendoff_core::{Error, ErrorKind, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -175,35 +176,71 @@ impl<'a> Sorted<'a> {
     }
 }
 
-pub(super) async fn settle(pool: &Pool, relay: &RelayId, verdicts: &[Verdict]) -> Result<Settled> {
+/// So often the retention may be found to be another one while a settlement is written.
+const RETENTION_CHANGES_MAX: u32 = 4;
+
+/// Whether the store kept what is published, when it was last heard of: which of the two statements a
+/// settlement is sent as first. The database decides, in the statement itself.
+#[derive(Debug, Default)]
+pub(super) struct Keeping(AtomicBool);
+
+pub(super) async fn settle(
+    pool: &Pool,
+    keeping: &Keeping,
+    relay: &RelayId,
+    verdicts: &[Verdict],
+) -> Result<Settled> {
     let sorted = Sorted::of(verdicts);
     let claims = Claims::of(verdicts);
     let relay = relay.as_str();
     let mut checkout = pool.checkout(DOING).await?;
+    for _ in 0..RETENTION_CHANGES_MAX {
+        let keeps = keeping.0.load(Ordering::Relaxed);
+        let (rows, released) = write(&mut checkout, &sorted, &claims, (relay, keeps)).await?;
+        let (gone, holding, is_done): (i64, Vec<i64>, bool) =
+            rows.first().map_or((0, Vec::new(), true), |row| (row.get(0), row.get(1), row.get(2)));
+        if is_done {
+            checkout.keep();
+            return Ok(Settled {
+                published: u64::try_from(gone).unwrap_or(0),
+                fenced: claims.fenced(verdicts, &holding),
+                released: u64::try_from(released).unwrap_or(0),
+            });
+        }
+        if !keeps && let Err(error) = checkout.query(sql::KEEP_TURN, &[]).await {
+            tracing::debug!(%error, "no partition was made; what is kept goes to the rest");
+        }
+        keeping.0.store(!keeps, Ordering::Relaxed);
+    }
+    Err(Error::new(ErrorKind::Conflict, DOING)
+        .detail("the retention was changed again and again meanwhile"))
+}
+
+/// Writes all verdicts, or none where the store's retention is the other one.
+async fn write(
+    checkout: &mut Checkout<'_>,
+    sorted: &Sorted<'_>,
+    claims: &Claims,
+    (relay, keeps): (&str, bool),
+) -> Result<(Vec<Row>, i64)> {
     let mut params: Params<'_> = vec![&sorted.published, &relay, &claims.lanes, &claims.epochs];
-    let (rows, released) = if sorted.is_plain() {
-        (checkout.query(sql::SETTLE_PUBLISHED, &params).await?, 0)
-    } else {
-        params.extend([
-            &sorted.failed.seqs as &(dyn ToSql + Sync),
-            &sorted.failed.lanes,
-            &sorted.failed.epochs,
-            &sorted.changes.set_aside,
-            &sorted.changes.waits,
-            &sorted.changes.counts,
-            &sorted.changes.errors,
-            &sorted.changes.reasons,
-        ]);
-        settle_in_transaction(&mut checkout, &sorted, &params, relay).await?
-    };
-    checkout.keep();
-    let (gone, holding): (i64, Vec<i64>) =
-        rows.first().map_or((0, Vec::new()), |row| (row.get(0), row.get(1)));
-    Ok(Settled {
-        published: u64::try_from(gone).unwrap_or(0),
-        fenced: claims.fenced(verdicts, &holding),
-        released: u64::try_from(released).unwrap_or(0),
-    })
+    if sorted.is_plain() {
+        let text = if keeps { sql::SETTLE_PUBLISHED_KEEPING } else { sql::SETTLE_PUBLISHED };
+        return Ok((checkout.query(text, &params).await?, 0));
+    }
+    params.extend([
+        &sorted.failed.seqs as &(dyn ToSql + Sync),
+        &sorted.failed.lanes,
+        &sorted.failed.epochs,
+        &sorted.changes.set_aside,
+        &sorted.changes.waits,
+        &sorted.changes.counts,
+        &sorted.changes.errors,
+        &sorted.changes.reasons,
+    ]);
+    let text = if keeps { sql::SETTLE_KEEPING } else { sql::SETTLE };
+    let settle = checkout.statement(text).await?;
+    settle_in_transaction(checkout, sorted, (&settle, &params), relay).await
 }
 
 /// The order is: verdicts, followers of what failed, rows that were found blocked, and last what is
@@ -212,10 +249,9 @@ pub(super) async fn settle(pool: &Pool, relay: &RelayId, verdicts: &[Verdict]) -
 async fn settle_in_transaction(
     checkout: &mut Checkout<'_>,
     sorted: &Sorted<'_>,
-    params: &Params<'_>,
+    (settle, params): (&Prepared, &Params<'_>),
     relay: &str,
 ) -> Result<(Vec<Row>, i64)> {
-    let settle = checkout.statement(sql::SETTLE).await?;
     let followers = prepare(checkout, sql::HOLD_FOLLOWERS, &sorted.holding).await?;
     let hold = prepare(checkout, sql::HOLD, &sorted.held).await?;
     let release = prepare(checkout, sql::RELEASE, &sorted.freed).await?;

@@ -18,7 +18,7 @@ use super::listen::Listener;
 use super::options::PostgresOptions;
 use super::pool::Pool;
 use super::session::{Connector, Use};
-use super::{lease, look, settle, sql};
+use super::{keep, lease, look, settle, sql};
 
 /// An outbox in PostgreSQL 15 or later.
 ///
@@ -47,6 +47,7 @@ pub struct PostgresStore {
     walk: Mutex<Walk>,
     barriers: Rounds,
     bulk: look::Bulk,
+    keeping: settle::Keeping,
     pub(super) keys: Option<Arc<dyn KeySource>>,
 }
 
@@ -78,6 +79,7 @@ impl PostgresStore {
             walk: Mutex::default(),
             barriers: Rounds::default(),
             bulk: look::Bulk::default(),
+            keeping: settle::Keeping::default(),
             keys: None,
             connector,
         })
@@ -117,7 +119,8 @@ impl OutboxStore for PostgresStore {
         if verdicts.is_empty() {
             return Ok(Settled::default());
         }
-        self.settles.bounded(settle::DOING, settle::settle(&self.settles, relay, verdicts)).await
+        let settled = settle::settle(&self.settles, &self.keeping, relay, verdicts);
+        self.settles.bounded(settle::DOING, settled).await
     }
 
     async fn news(&self) -> Result<()> {
@@ -132,6 +135,10 @@ impl OutboxStore for PostgresStore {
             let mut checkout = self.leases.checkout(DOING).await?;
             checkout.query(sql::SWEEP_TALLY, &[]).await?;
             let swept = lease::sweep_keys(&mut checkout, rows_max, horizon).await?;
+            // The rest of the housekeeping does not depend on it.
+            if let Err(error) = keep::sweep(&mut checkout, rows_max).await {
+                tracing::warn!(%error, "what is kept was not swept; it is tried again");
+            }
             checkout.keep();
             Ok(swept)
         };

@@ -119,7 +119,7 @@ fn send_one(tx: &Connection, message: &Message, address: &str) -> Result<(), Fai
     })
 }
 
-fn stats(tx: &Connection) -> Result<Stats, Failure> {
+pub(super) fn stats(tx: &Connection) -> Result<Stats, Failure> {
     let now = Session::now(tx)?;
     let count = |sql: &str| -> rusqlite::Result<u64> {
         tx.prepare_cached(sql)?.query_row([], |row| row.get(0))
@@ -149,7 +149,7 @@ fn stats(tx: &Connection) -> Result<Stats, Failure> {
     })
 }
 
-fn standing(row: &Row<'_>, now: i64) -> rusqlite::Result<Standing> {
+pub(super) fn standing(row: &Row<'_>, now: i64) -> rusqlite::Result<Standing> {
     let seq: Option<i64> = row.get(3)?;
     let due_at: Option<i64> = row.get(8)?;
     let retry_at: Option<i64> = row.get(9)?;
@@ -210,7 +210,7 @@ fn quarantined(row: &Row<'_>) -> rusqlite::Result<QuarantinedMessage> {
 }
 
 /// Text for people: what is not UTF-8 is shown with replacement characters.
-fn text(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<String>> {
+pub(super) fn text(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<String>> {
     Ok(match row.get_ref(at)? {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
             Some(String::from_utf8_lossy(bytes).into_owned())
@@ -219,6 +219,6 @@ fn text(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<String>> {
     })
 }
 
-fn time(micros: i64) -> Option<Timestamp> {
+pub(super) fn time(micros: i64) -> Option<Timestamp> {
     Timestamp::from_microsecond(micros).ok()
 }

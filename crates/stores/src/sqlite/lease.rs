@@ -93,6 +93,8 @@ fn heartbeat(
             &this.boot_id,
             this.pid,
             this.started,
+            env!("CARGO_PKG_VERSION"),
+            &request.target,
         ))?;
     }
     tx.prepare_cached(sql::RELAYS_LAPSED_DELETE)?.execute([now])?;

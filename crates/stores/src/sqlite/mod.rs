@@ -69,8 +69,10 @@
 
 mod barrier;
 mod desk;
+mod doctor;
 mod error;
 mod file;
+mod keep;
 mod lease;
 mod look;
 mod mend;
@@ -82,6 +84,7 @@ mod send;
 mod settle;
 mod sql;
 mod store;
+mod tail;
 mod worker;
 
 pub use error::kind_of;

@@ -14,7 +14,9 @@ use super::sql;
 use super::worker::Session;
 
 /// The version that this program needs.
-pub(super) const NEEDED: u32 = 2;
+pub(super) const NEEDED: u32 = 3;
+/// The least version that a program has to know to use [`NEEDED`]: what came since then only added.
+const USABLE_FROM: u32 = 2;
 const _: () = assert!(sql::MIGRATIONS.len() == NEEDED as usize, "one migration each version");
 
 /// What the file has, against what this program needs.
@@ -32,12 +34,14 @@ pub(super) fn schema(connection: &Connection) -> Result<Schema, Failure> {
         .filter(|needed| !there.iter().any(|name| name == *needed))
         .map(|needed| (*needed).to_owned())
         .collect();
-    let state = if version > NEEDED {
+    let state = if version > NEEDED && !usable(connection, version)? {
         SchemaState::TooNew
     } else if !changed.is_empty() {
         SchemaState::Changed
     } else if version < NEEDED || !missing.is_empty() {
         SchemaState::Missing
+    } else if version > NEEDED {
+        SchemaState::Newer
     } else {
         SchemaState::Current
     };
@@ -52,7 +56,8 @@ pub(super) fn migrate(session: &Session<'_>) -> Result<Schema, Failure> {
     session.transaction(|tx| {
         let found = schema(tx)?;
         refuse(&found, session.file)?;
-        if found.state == SchemaState::Current {
+        // Of a newer one the text is not known here, so what is missing there cannot be made.
+        if found.state == SchemaState::Current || found.version > NEEDED {
             return Ok(found);
         }
         tx.execute_batch(sql::VERSION_TABLE)?;
@@ -61,6 +66,12 @@ pub(super) fn migrate(session: &Session<'_>) -> Result<Schema, Failure> {
             tx.execute_batch(migration)?;
             tx.execute(sql::VERSION_WRITE, (version, checksum(migration)))?;
         }
+        for (table, column, kind) in sql::COLUMNS_ADDED {
+            if tx.query_row(sql::LACKS_COLUMN, (table, column), |row| row.get(0))? {
+                tx.execute_batch(&sql::add_column(table, column, kind))?;
+            }
+        }
+        tx.execute(sql::USABLE_FROM_WRITE, (NEEDED, USABLE_FROM))?;
         schema(tx)
     })
 }
@@ -70,7 +81,9 @@ pub(super) fn migrate(session: &Session<'_>) -> Result<Schema, Failure> {
 pub(super) fn need(connection: &Connection, file: &DatabaseFile) -> Result<(), Failure> {
     const OPERATION: &str = "checking the schema";
     let version = version(connection)?;
-    refuse_newer(version, file, OPERATION)?;
+    if version > NEEDED && !usable(connection, version)? {
+        return Err(too_new(version, file, OPERATION));
+    }
     if version < NEEDED {
         return Err(Error::new(ErrorKind::SchemaMissing, OPERATION)
             .subject(file.address.clone())
@@ -83,7 +96,9 @@ pub(super) fn need(connection: &Connection, file: &DatabaseFile) -> Result<(), F
 /// Refuses to migrate what this program did not make and would not understand.
 fn refuse(found: &Schema, file: &DatabaseFile) -> Result<(), Failure> {
     const OPERATION: &str = "migrating the schema";
-    refuse_newer(found.version, file, OPERATION)?;
+    if found.state == SchemaState::TooNew {
+        return Err(too_new(found.version, file, OPERATION));
+    }
     if found.state == SchemaState::Changed {
         return Err(Error::new(ErrorKind::SchemaChanged, OPERATION)
             .subject(file.address.clone())
@@ -93,14 +108,18 @@ fn refuse(found: &Schema, file: &DatabaseFile) -> Result<(), Failure> {
     Ok(())
 }
 
-fn refuse_newer(version: u32, file: &DatabaseFile, operation: &'static str) -> Result<(), Failure> {
-    if version > NEEDED {
-        return Err(Error::new(ErrorKind::SchemaTooNew, operation)
-            .subject(file.address.clone())
-            .detail(format!("it has version {version}, this program knows {NEEDED}"))
-            .into());
-    }
-    Ok(())
+fn too_new(version: u32, file: &DatabaseFile, operation: &'static str) -> Failure {
+    Error::new(ErrorKind::SchemaTooNew, operation)
+        .subject(file.address.clone())
+        .detail(format!("it has version {version}, this program knows {NEEDED}"))
+        .into()
+}
+
+/// Whether this program may use a version that is newer than it knows.
+fn usable(connection: &Connection, version: u32) -> Result<bool, Failure> {
+    let from: Option<u32> =
+        connection.prepare_cached(sql::USABLE_FROM)?.query_row([], |row| row.get(0)).optional()?;
+    Ok(from.unwrap_or(version) <= NEEDED)
 }
 
 fn version(connection: &Connection) -> Result<u32, Failure> {

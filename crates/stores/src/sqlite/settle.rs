@@ -10,6 +10,7 @@ use sendoff_core::lane::Lane;
 use sendoff_core::store::{Outcome, Settled, Verdict};
 
 use super::error::Failure;
+use super::keep;
 use super::lease::later;
 use super::sql;
 use super::worker::Session;
@@ -38,6 +39,7 @@ pub(super) fn settle(
             .prepare_cached(sql::LANE_HELD_BY)?
             .query_row([relay], |row| row.get(0))
             .optional()?;
+        let keeps = keep::keeps(tx)?;
         let mut settled = Settled::default();
         let mut gone: Vec<(&Verdict, bool)> = Vec::new();
         let mut holding = Holding::default();
@@ -49,6 +51,9 @@ pub(super) fn settle(
             match &verdict.outcome {
                 // A fact, whoever owns the lane by now.
                 Outcome::Published { releases } => {
+                    if keeps {
+                        keep::keep(tx, verdict.seq, relay, now)?;
+                    }
                     if tx.prepare_cached(sql::PUBLISHED)?.execute([verdict.seq])? == 1 {
                         settled.published += 1;
                         gone.push((verdict, *releases && !is_fenced));
@@ -213,6 +218,7 @@ pub(super) fn sweep(
             tx.prepare_cached(sql::SWEEP_DELETE)?.execute([seq])?;
         }
         cursor.store(if ends_young { 0 } else { after }, Ordering::Relaxed);
-        Ok(u64::try_from(old.len()).unwrap_or(u64::MAX))
+        let pairs = u64::try_from(old.len()).unwrap_or(u64::MAX);
+        Ok(pairs + keep::sweep(tx, rows_max)?)
     })
 }

@@ -74,6 +74,9 @@ macro_rules! look_columns {
     };
 }
 
+mod keep;
+pub(super) use keep::*;
+
 /// Writes a message; any language, any driver, inside the caller's own transaction.
 ///
 /// The parameters are id, source, topic, key (text or NULL), headers (text, a JSON object of
@@ -87,8 +90,11 @@ pub(super) const NOW: &str = concat!("SELECT ", now!());
 
 // Schema.
 
-pub(super) const MIGRATIONS: [&str; 2] =
-    [include_str!("migrations/0001_outbox.sql"), include_str!("migrations/0002_barrier.sql")];
+pub(super) const MIGRATIONS: [&str; 3] = [
+    include_str!("migrations/0001_outbox.sql"),
+    include_str!("migrations/0002_barrier.sql"),
+    concat!(include_str!("migrations/0003_keep.sql")),
+];
 
 pub(super) const VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS sendoff_schema_version (
     version INTEGER PRIMARY KEY,
@@ -112,7 +118,7 @@ pub(super) const OBJECTS: &str =
     r"SELECT name FROM sqlite_schema WHERE name LIKE 'sendoff\_%' ESCAPE '\'";
 
 /// What the migrations make, in the order in which a person would want to read it.
-pub(super) const OBJECTS_NEEDED: [&str; 25] = [
+pub(super) const OBJECTS_NEEDED: [&str; 30] = [
     "sendoff_schema_version",
     "sendoff_outbox",
     "sendoff_outbox_ready",
@@ -138,6 +144,11 @@ pub(super) const OBJECTS_NEEDED: [&str; 25] = [
     "sendoff_barrier_member_missing",
     "sendoff_barrier_evidence",
     "sendoff_barrier_evidence_of",
+    "sendoff_retention",
+    "sendoff_kept",
+    "sendoff_kept_time",
+    "sendoff_kept_id",
+    "sendoff_resent",
 ];
 
 // Looks.
@@ -186,9 +197,9 @@ pub(super) const DATA_VERSION: &str = "PRAGMA data_version";
 // Leases.
 
 pub(super) const RELAY_WRITE: &str = "INSERT INTO sendoff_relay
-    (id, lease_until, started_at, host, boot_id, pid, pid_started)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-    ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until";
+    (id, lease_until, started_at, host, boot_id, pid, pid_started, version, target)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+    ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, target = excluded.target";
 
 pub(super) const RELAY_DELETE: &str = "DELETE FROM sendoff_relay WHERE id = ?1";
 
@@ -301,13 +312,6 @@ pub(super) const HELD_KEY_AFTER: &str =
 pub(super) const HELD_KEY_FIRST: &str =
     "SELECT CAST(key AS BLOB) FROM sendoff_outbox INDEXED BY sendoff_outbox_held
       WHERE held AND key IS NOT NULL ORDER BY key LIMIT 1";
-
-/// A window of sent pairs in seq order: whether their horizon has passed, whether their message is gone.
-pub(super) const SWEEP_WINDOW: &str = "SELECT seq, sent_at < ?3, NOT EXISTS (
-        SELECT 1 FROM sendoff_outbox o WHERE o.seq = k.seq
-    ) FROM sendoff_message_key k WHERE seq > ?1 ORDER BY seq LIMIT ?2";
-
-pub(super) const SWEEP_DELETE: &str = "DELETE FROM sendoff_message_key WHERE seq = ?1";
 
 // The desk.
 

@@ -42,6 +42,7 @@ async fn a_half_open_connection_ends_in_a_timeout_and_the_next_call_connects_ane
     proxy.stall();
     let lease = LeaseRequest {
         relay: RelayId::new(),
+        target: None,
         ttl: Duration::from_secs(1),
         keep: Vec::new(),
         release: Vec::new(),

@@ -10,6 +10,7 @@ mod barrier_quorum;
 mod barrier_races;
 mod barrier_sql;
 mod barrier_stage;
+mod doctor;
 #[cfg(any(
     feature = "deadpool-postgres-0_14",
     feature = "diesel-async-0_9",
@@ -20,6 +21,7 @@ mod drivers;
 mod faults;
 mod full_disk;
 mod held;
+mod keep;
 mod line;
 mod news;
 #[cfg(all(
@@ -69,6 +71,7 @@ mod send_sqlx;
     feature = "sqlx-0_9-postgres"
 ))]
 mod senders;
+mod side_by_side;
 mod stage;
 mod sweep;
 mod tls;

@@ -22,12 +22,20 @@ pub(crate) struct Running {
 }
 
 pub(crate) fn relay(store: PostgresStore, target: &MemoryPublisher) -> Running {
+    // No lease lapses in these tests, so nothing has to be published twice.
+    relay_with(store, target, Duration::from_secs(60))
+}
+
+pub(crate) fn relay_with(
+    store: PostgresStore,
+    target: &MemoryPublisher,
+    lease: Duration,
+) -> Running {
     let failures: Arc<Mutex<Vec<(ErrorKind, String)>>> = Arc::default();
     let heard = Arc::clone(&failures);
     let relay = Relay::builder(Arc::new(store), Arc::new(target.clone()))
         .settings(RelaySettings {
-            // No lease lapses in these tests, so nothing has to be published twice.
-            lease: Duration::from_secs(60),
+            lease,
             poll: Duration::from_millis(20),
             backoff: Backoff { first: Duration::from_millis(20), max: Duration::from_millis(80) },
             ..RelaySettings::default()

@@ -63,6 +63,7 @@ impl Owner {
         let id = RelayId::new();
         let request = LeaseRequest {
             relay: id.clone(),
+            target: None,
             ttl: Duration::from_secs(600),
             keep: Vec::new(),
             release: Vec::new(),

@@ -210,7 +210,12 @@ async fn a_store_that_was_not_migrated_says_so_to_every_verb() {
 async fn a_newer_schema_is_refused_and_not_touched() {
     let shop = Shop::open().await;
     let service = shop.connection();
-    service.execute("INSERT INTO sendoff_schema_version VALUES (999, 0, '')", []).unwrap();
+    service
+        .execute(
+            "INSERT INTO sendoff_schema_version (version, applied_at, checksum) VALUES (999, 0, '')",
+            [],
+        )
+        .unwrap();
     service.execute("DROP INDEX sendoff_outbox_held", []).unwrap();
     assert_eq!(shop.store.schema().await.unwrap().state, SchemaState::TooNew);
     for error in [
@@ -292,12 +297,19 @@ async fn a_store_of_the_first_version_is_upgraded_and_keeps_its_messages() {
     for table in tables {
         service.execute_batch(&format!("DROP TABLE {table}")).unwrap();
     }
-    service.execute_batch("DELETE FROM sendoff_schema_version WHERE version = 2").unwrap();
+    service
+        .execute_batch(
+            "DELETE FROM sendoff_schema_version WHERE version > 1;
+             ALTER TABLE sendoff_schema_version DROP COLUMN usable_from;
+             ALTER TABLE sendoff_relay DROP COLUMN version; ALTER TABLE sendoff_relay DROP COLUMN target;
+             DROP TABLE sendoff_kept; DROP TABLE sendoff_retention; DROP TABLE sendoff_resent;",
+        )
+        .unwrap();
     let schema = shop.store.schema().await.unwrap();
-    assert_eq!((schema.version, schema.needed, schema.state), (1, 2, SchemaState::Missing));
+    assert_eq!((schema.version, schema.needed, schema.state), (1, 3, SchemaState::Missing));
     assert_eq!(shop.store.sweep(1).await.unwrap_err().kind(), ErrorKind::SchemaMissing);
     let schema = shop.store.migrate().await.unwrap();
-    assert_eq!((schema.version, schema.state), (2, SchemaState::Current));
+    assert_eq!((schema.version, schema.state), (3, SchemaState::Current));
     assert_eq!(ids(&shop.rows().await), ["a"]);
 }
 

@@ -8,6 +8,7 @@
 mod barrier;
 mod file;
 mod full_disk;
+mod keep;
 mod locks;
 mod news;
 mod processes;

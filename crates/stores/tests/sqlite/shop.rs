@@ -82,7 +82,14 @@ pub(crate) fn connection(path: &Path) -> Connection {
 }
 
 pub(crate) fn request(relay: &RelayId, ttl: Duration, ask: Ask) -> LeaseRequest {
-    LeaseRequest { relay: relay.clone(), ttl, keep: Vec::new(), release: Vec::new(), ask }
+    LeaseRequest {
+        relay: relay.clone(),
+        target: None,
+        ttl,
+        keep: Vec::new(),
+        release: Vec::new(),
+        ask,
+    }
 }
 
 pub(crate) fn release(relay: &RelayId, lease: LaneLease) -> LeaseRequest {

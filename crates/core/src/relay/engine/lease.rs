@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::{Engine, Event, STORE_WAITS};
 use crate::error::Result;
 use crate::lane::Lane;
-use crate::store::{Ask, LaneLease, LeaseGrant, LeaseRequest};
+use crate::store::{Ask, LaneLease, LeaseGrant, LeaseRequest, clean_error};
 
 /// The final message to the store takes no longer than this.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -65,6 +65,7 @@ impl Engine {
             .collect();
         let request = LeaseRequest {
             relay: self.parts.id.clone(),
+            target: Some(clean_error(self.parts.publisher.address())),
             ttl: self.parts.settings.lease,
             keep,
             release: drained,
@@ -184,6 +185,7 @@ impl Engine {
             self.lanes.leases().into_iter().partition(|lease| !self.window.busy(lease.lane));
         let request = LeaseRequest {
             relay: self.parts.id.clone(),
+            target: Some(clean_error(self.parts.publisher.address())),
             ttl: self.parts.settings.lease,
             keep,
             release,

@@ -10,17 +10,18 @@ pub(in crate::postgres) fn lease_lock(schema: &SchemaName) -> String {
 
 /// Heartbeat, renew, give back and take. $1 the relay, $2 the lease in microseconds, $3 to $5 lanes,
 /// epochs and floors to keep, $6 to $8 to give back, $9 whether to take, $10 whether to leave, $11
-/// host, $12 boot id, $13 pid. The first row has the number of lanes and of live relays, the others
+/// host, $12 boot id, $13 pid, $14 the program's version, $15 its target. The first row has the number of lanes and of live relays, the others
 /// are the lanes that the relay holds now.
 ///
 /// What the relay took in a call whose answer was lost is renewed too: this answer lists it. Lanes
 /// are locked in lane order, as settlements do, which a take-over waits for.
 pub(in crate::postgres) const LEASE: &str = "WITH beat AS ( \
-        INSERT INTO sendoff.relay (id, lease_until, host, boot_id, pid) \
+        INSERT INTO sendoff.relay (id, lease_until, host, boot_id, pid, version, target) \
         SELECT $1::text, now() + $2::bigint * interval '1 microsecond', $11::text, $12::text, \
-               $13::integer \
+               $13::integer, $14::text, $15::text \
          WHERE NOT $10::boolean \
-        ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until \
+        ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, \
+                                       target = excluded.target \
      ), leave AS ( \
         DELETE FROM sendoff.relay WHERE id = $1 AND $10 \
      ), live AS MATERIALIZED ( \

@@ -108,23 +108,36 @@ macro_rules! stuck_rows {
 
 mod barrier;
 mod desk;
+mod doctor;
+mod keep;
 mod lease;
 mod look;
 mod roles;
 mod schema;
 mod settle;
+mod tail;
 
 pub(super) use barrier::*;
 pub(super) use desk::{COUNT_STUCK, DISCARD, FIND, QUARANTINED, REQUEUE, STATS};
+pub(super) use doctor::{
+    EXAMINE_BLOCKERS, EXAMINE_RELAYS, EXAMINE_RIGHTS, EXAMINE_SERVER, EXAMINE_TABLES,
+    EXAMINE_TRANSACTIONS,
+};
+pub(super) use keep::{KEEP_TURN, KEPT, RESEND, RETENTION, RETENTION_WRITE, SWEEP_RESENT};
 pub(super) use lease::{LEASE, MEND_KEYS, SWEEP_KEYS, SWEEP_TALLY, lease_lock};
 pub(super) use look::{LAST_SEQ, LOOK_READY, LOOK_READY_SMALL, LOOK_WAITING};
 pub(super) use roles::{
     ACKER, COORDINATOR, OPERATOR, PRIVATE, RELAY, ROLE_MADE, ROLES_RIGHTS, WRITER,
 };
 pub(super) use schema::{
-    SCHEMA_CHANGED, SCHEMA_EXISTS, SCHEMA_MISSING, SCHEMA_RECORD, SCHEMA_VERSION, migration_lock,
+    SCHEMA_CHANGED, SCHEMA_EXISTS, SCHEMA_MISSING, SCHEMA_RECORD, SCHEMA_USABLE, SCHEMA_VERSION,
+    migration_lock,
 };
-pub(super) use settle::{HOLD, HOLD_FOLLOWERS, PROMOTE, RELEASE, SETTLE, SETTLE_PUBLISHED};
+pub(super) use settle::{
+    HOLD, HOLD_FOLLOWERS, PROMOTE, RELEASE, SETTLE, SETTLE_KEEPING, SETTLE_PUBLISHED,
+    SETTLE_PUBLISHED_KEEPING,
+};
+pub(super) use tail::{BODIES, RECENT};
 
 /// The plain INSERT, for a driver that this crate does not know: a program that runs it in its own
 /// transaction has sent the message. Parameters: id, source, topic, key (text; the key may be
@@ -238,7 +251,7 @@ const ISOLATION: &str = "SET default_transaction_isolation = 'read committed'";
 
 /// What a relay's connection is asked first: what the database is, and which schema it has.
 pub(super) fn relay_questions() -> String {
-    format!("{SERVER}; SELECT max(version) FROM sendoff.schema_version")
+    format!("{SERVER}; {SCHEMA_VERSION}")
 }
 
 /// What the server and the database are: one row of the version's number, the encoding, and how

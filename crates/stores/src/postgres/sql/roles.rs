@@ -89,7 +89,8 @@ pub(in crate::postgres) const RELAY: &str = "\
 GRANT USAGE ON SCHEMA sendoff TO sendoff_relay;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA sendoff TO sendoff_relay;
 REVOKE INSERT, UPDATE, DELETE ON sendoff.schema_version, sendoff.barrier, sendoff.barrier_member,
-    sendoff.barrier_evidence FROM sendoff_relay;
+    sendoff.barrier_evidence, sendoff.retention, sendoff.kept_partition FROM sendoff_relay;
+REVOKE UPDATE, DELETE ON sendoff.kept FROM sendoff_relay;
 REVOKE INSERT, UPDATE ON sendoff.outbox, sendoff.message_key FROM sendoff_relay;
 REVOKE INSERT, DELETE ON sendoff.lane, sendoff.total FROM sendoff_relay;
 GRANT UPDATE (held, attempts, retry_at, quarantined_at, quarantine_reason, last_error)
@@ -99,6 +100,7 @@ GRANT SELECT ON ALL SEQUENCES IN SCHEMA sendoff TO sendoff_relay;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA sendoff TO sendoff_relay;
 REVOKE EXECUTE ON FUNCTION
     sendoff.send,
+    sendoff.resend,
     sendoff.barrier_create(text, bytea[], text, jsonb, interval, text, bigint, text, boolean, boolean,
         boolean, text),
     sendoff.barrier_create(text, text[], text, jsonb, interval, text, bigint, text, boolean, boolean,

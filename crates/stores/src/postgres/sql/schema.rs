@@ -10,8 +10,11 @@ pub(in crate::postgres) fn migration_lock(schema: &SchemaName) -> String {
 /// The schema's version, 0 where there is none.
 pub(in crate::postgres) const SCHEMA_EXISTS: &str =
     "SELECT to_regclass('sendoff.schema_version') IS NOT NULL";
-pub(in crate::postgres) const SCHEMA_VERSION: &str =
-    "SELECT coalesce(max(version), 0) FROM sendoff.schema_version";
+/// And the least version that a program has to know to use it. The column came with version 3.
+pub(in crate::postgres) const SCHEMA_VERSION: &str = "SELECT coalesce(max(v.version), 0), \
+        coalesce(max((to_jsonb(v) ->> 'usable_from')::integer) FILTER ( \
+            WHERE v.version = (SELECT max(n.version) FROM sendoff.schema_version n)), max(v.version), 0) \
+      FROM sendoff.schema_version v";
 
 /// Which of the versions $1 were applied with another text than $2 has for them.
 pub(in crate::postgres) const SCHEMA_CHANGED: &str = "SELECT v.version \
@@ -21,6 +24,10 @@ pub(in crate::postgres) const SCHEMA_CHANGED: &str = "SELECT v.version \
 pub(in crate::postgres) const SCHEMA_RECORD: &str = "INSERT INTO sendoff.schema_version (version, checksum) \
      VALUES ($1::integer, md5($2::text)) \
      ON CONFLICT (version) DO UPDATE SET checksum = excluded.checksum";
+
+/// Records from which version on ($2) programs may use version $1.
+pub(in crate::postgres) const SCHEMA_USABLE: &str =
+    "UPDATE sendoff.schema_version SET usable_from = $2::integer WHERE version = $1::integer";
 
 /// Which of the names $1 are not there, as tables, indexes or sequences; of $2, as functions; of
 /// $3, as triggers of the outbox that are on. And a sequence that draws ahead. $4 is the schema, quoted.

@@ -1,38 +1,86 @@
 //! Settlements.
+//!
+//! Each is there twice: for a store that deletes what is published, and for one that keeps it. The first
+//! costs what it would cost if nothing could be kept: one row is read, once. Where the store's retention
+//! is the other one by now, a settlement changes nothing and says so.
+
+/// Deletes what was published, as `gone`.
+macro_rules! gone {
+    (deletes) => {
+        "gone AS ( \
+            DELETE FROM sendoff.outbox WHERE seq = ANY ($1::bigint[]) \
+               AND (SELECT r.keeps FROM sendoff.retention r) IS NOT TRUE RETURNING lane, key \
+         )"
+    };
+    (keeps) => {
+        "gone AS ( \
+            DELETE FROM sendoff.outbox WHERE seq = ANY ($1::bigint[]) \
+               AND (SELECT r.keeps FROM sendoff.retention r) IS TRUE RETURNING * \
+         ), marked AS ( \
+            DELETE FROM sendoff.resent WHERE seq = ANY ($1) \
+               AND (SELECT r.keeps FROM sendoff.retention r) IS TRUE RETURNING seq \
+         ), kept AS ( \
+            INSERT INTO sendoff.kept (published_at, n, seq, created_at, due_at, attempts, id, source, \
+                                      topic, key, headers, body, relay, target) \
+            SELECT now(), u.n::integer, g.seq, g.created_at, g.due_at, g.attempts, g.id, g.source, \
+                   g.topic, g.key, g.headers, g.body, $2, \
+                   (SELECT r.target FROM sendoff.relay r WHERE r.id = $2) \
+              FROM gone g JOIN unnest($1) WITH ORDINALITY AS u (seq, n) ON u.seq = g.seq \
+             WHERE g.seq NOT IN (SELECT m.seq FROM marked m) \
+               AND left(g.topic, 9) <> '$sendoff.' \
+         )"
+    };
+}
+
+/// Whether the store's retention is the one that the statement is for.
+macro_rules! is_its_time {
+    (deletes) => {
+        "(SELECT r.keeps FROM sendoff.retention r) IS NOT TRUE"
+    };
+    (keeps) => {
+        "(SELECT r.keeps FROM sendoff.retention r) IS TRUE"
+    };
+}
+
+macro_rules! settle_published {
+    ($retention:ident) => {
+        concat!(
+            "WITH ",
+            gone!($retention),
+            ", counted AS ( \
+                INSERT INTO sendoff.tally (published) SELECT count(*) FROM gone HAVING count(*) > 0 \
+             ), k AS MATERIALIZED ( \
+                SELECT DISTINCT lane, key FROM gone \
+                 WHERE key IS NOT NULL AND EXISTS (SELECT 1 FROM sendoff.outbox h WHERE h.held) \
+             ), lowest AS MATERIALIZED (",
+            stuck_rows!(" AND b.seq <> ALL ($1)", "1"),
+            "), promoted AS ( \
+                UPDATE sendoff.outbox o SET held = false, retry_at = now() \
+                 WHERE o.seq = ANY (ARRAY(SELECT seq FROM lowest)) AND o.held IS NOT FALSE \
+             ) \
+             SELECT (SELECT count(*) FROM gone), ARRAY( \
+                SELECT a.n FROM sendoff.lane l \
+                  JOIN unnest($3::smallint[], $4::bigint[]) WITH ORDINALITY AS a (lane, epoch, n) \
+                 USING (lane, epoch) \
+                 WHERE l.owner = $2::text), ",
+            is_its_time!($retention)
+        )
+    };
+}
 
 /// A settlement of publishes only. $1 seqs, $2 the relay, $3 lanes, $4 their epochs. Gives how many
-/// rows went and which of the lanes, counted from 1, are still the relay's at that epoch.
+/// rows went, which of the lanes, counted from 1, are still the relay's at that epoch, and whether
+/// the store's retention is this statement's.
 ///
 /// A publish is a fact, so no lane is locked. Where something is held at all, keys that are left
 /// with held rows and without a blocker go on with the lowest of them.
-pub(in crate::postgres) const SETTLE_PUBLISHED: &str = concat!(
-    "WITH gone AS ( \
-        DELETE FROM sendoff.outbox WHERE seq = ANY ($1::bigint[]) RETURNING lane, key \
-     ), counted AS ( \
-        INSERT INTO sendoff.tally (published) SELECT count(*) FROM gone HAVING count(*) > 0 \
-     ), k AS MATERIALIZED ( \
-        SELECT DISTINCT lane, key FROM gone \
-         WHERE key IS NOT NULL AND EXISTS (SELECT 1 FROM sendoff.outbox h WHERE h.held) \
-     ), lowest AS MATERIALIZED (",
-    stuck_rows!(" AND b.seq <> ALL ($1)", "1"),
-    "), promoted AS ( \
-        UPDATE sendoff.outbox o SET held = false, retry_at = now() \
-         WHERE o.seq = ANY (ARRAY(SELECT seq FROM lowest)) AND o.held IS NOT FALSE \
-     ) \
-     SELECT (SELECT count(*) FROM gone), ARRAY( \
-        SELECT a.n FROM sendoff.lane l \
-          JOIN unnest($3::smallint[], $4::bigint[]) WITH ORDINALITY AS a (lane, epoch, n) \
-         USING (lane, epoch) \
-         WHERE l.owner = $2::text)",
-);
+pub(in crate::postgres) const SETTLE_PUBLISHED: &str = settle_published!(deletes);
+pub(in crate::postgres) const SETTLE_PUBLISHED_KEEPING: &str = settle_published!(keeps);
 
-/// A settlement of any verdicts but held ones. The parameters of [`SETTLE_PUBLISHED`], then of the
-/// verdicts that are no publishes: $5 seqs, $6 lanes, $7 epochs, $8 whether it is quarantined (else
-/// tried again), $9 waits in microseconds, $10 whether it counts, $11 errors, $12 reasons.
-///
-/// The lanes are locked in lane order; a take-over updates them, so either it comes first and the
-/// epoch is another one, or it waits for these writes and what follows them in the transaction.
-pub(in crate::postgres) const SETTLE: &str = "WITH fence AS MATERIALIZED ( \
+macro_rules! settle {
+    ($retention:ident) => {
+        concat!(
+            "WITH fence AS MATERIALIZED ( \
         SELECT l.lane, l.epoch FROM sendoff.lane l \
          WHERE l.owner = $2::text AND l.lane = ANY ($3::smallint[]) \
          ORDER BY l.lane FOR NO KEY UPDATE \
@@ -40,9 +88,9 @@ pub(in crate::postgres) const SETTLE: &str = "WITH fence AS MATERIALIZED ( \
         SELECT lane, epoch, a.n FROM fence \
           JOIN unnest($3::smallint[], $4::bigint[]) WITH ORDINALITY AS a (lane, epoch, n) \
          USING (lane, epoch) \
-     ), gone AS ( \
-        DELETE FROM sendoff.outbox WHERE seq = ANY ($1::bigint[]) RETURNING 1 \
-     ), counted AS ( \
+     ), ",
+            gone!($retention),
+            ", counted AS ( \
         INSERT INTO sendoff.tally (published) SELECT count(*) FROM gone HAVING count(*) > 0 \
      ), verdict AS MATERIALIZED ( \
         SELECT v.* FROM unnest($5::bigint[], $6::smallint[], $7::bigint[], $8::boolean[], \
@@ -59,9 +107,23 @@ pub(in crate::postgres) const SETTLE: &str = "WITH fence AS MATERIALIZED ( \
                attempts = o.attempts + CASE WHEN v.counts THEN 1 ELSE 0 END, \
                last_error = v.error \
           FROM verdict v \
-         WHERE o.seq = ANY ($5) AND o.seq = v.seq AND o.quarantined_at IS NULL \
-     ) \
-     SELECT (SELECT count(*) FROM gone), ARRAY(SELECT n FROM ours)";
+         WHERE o.seq = ANY ($5) AND o.seq = v.seq AND o.quarantined_at IS NULL AND ",
+            is_its_time!($retention),
+            " ) \
+     SELECT (SELECT count(*) FROM gone), ARRAY(SELECT n FROM ours), ",
+            is_its_time!($retention)
+        )
+    };
+}
+
+/// A settlement of any verdicts but held ones. The parameters of [`SETTLE_PUBLISHED`], then of the
+/// verdicts that are no publishes: $5 seqs, $6 lanes, $7 epochs, $8 whether it is quarantined (else
+/// tried again), $9 waits in microseconds, $10 whether it counts, $11 errors, $12 reasons.
+///
+/// The lanes are locked in lane order; a take-over updates them, so either it comes first and the
+/// epoch is another one, or it waits for these writes and what follows them in the transaction.
+pub(in crate::postgres) const SETTLE: &str = settle!(deletes);
+pub(in crate::postgres) const SETTLE_KEEPING: &str = settle!(keeps);
 
 /// Rows of `$from` (seq, lane, epoch as arrays) whose lane is still the relay's ($1), which an
 /// earlier statement of the transaction has locked.

@@ -28,7 +28,9 @@ async fn relay() -> (Client, Client) {
         ("ready_small", sql::LOOK_READY_SMALL),
         ("waiting", sql::LOOK_WAITING),
         ("settle_published", sql::SETTLE_PUBLISHED),
+        ("settle_published_keeping", sql::SETTLE_PUBLISHED_KEEPING),
         ("settle", sql::SETTLE),
+        ("settle_keeping", sql::SETTLE_KEEPING),
         ("hold", sql::HOLD),
         ("hold_followers", sql::HOLD_FOLLOWERS),
         ("release", sql::RELEASE),
@@ -251,6 +253,56 @@ async fn plans_made_when_the_outbox_was_empty_and_analysed_are_good_for_a_backlo
         assert!(look.rows() <= 1_002, "{}", look.rows());
         assert!(look.blocks() < 8_000, "{} blocks: {}", look.blocks(), look.text);
     }
+}
+
+#[tokio::test]
+async fn what_is_kept_costs_a_look_nothing_and_a_settlement_that_deletes_one_row() {
+    let (relay, client) = relay().await;
+    let seqs = "ARRAY(SELECT n::bigint FROM generate_series(1, 1000) n)";
+    let settle = format!("settle_published({seqs}, 'r', '{{1}}', '{{1}}')");
+    send(&client, 1, 1_000).await;
+    let (look, settled) = (ready(0, "{}"), Ran::of(&relay, &settle).await);
+    let looked = Ran::of(&relay, &look).await;
+    client
+        .batch_execute(
+            "INSERT INTO sendoff.kept (published_at, n, seq, created_at, attempts, id, source, topic, \
+                                       headers, body) \
+             SELECT now(), n, n, now(), 0, 'k' || n, 's', 't', '{}', 'x' \
+               FROM generate_series(1, 100000) n",
+        )
+        .await
+        .unwrap();
+    let look_beside = Ran::of(&relay, &look).await;
+    assert_eq!(look_beside.blocks(), looked.blocks(), "{}", look_beside.text);
+    let settled_beside = Ran::of(&relay, &settle).await;
+    assert!(
+        settled_beside.blocks() <= settled.blocks() + 16,
+        "{} blocks, {} before: {}",
+        settled_beside.blocks(),
+        settled.blocks(),
+        settled_beside.text
+    );
+    let touched = reads(&settled_beside.plan, "retention");
+    assert!(touched <= 2, "the rule is read, and read again to be told: {}", settled_beside.text);
+    assert_eq!(reads(&settled_beside.plan, "kept") + reads(&settled_beside.plan, "resent"), 0);
+    client.batch_execute("UPDATE sendoff.retention SET keeps = true").await.unwrap();
+    let keeping = settle.replace("settle_published(", "settle_published_keeping(");
+    let keeping = Ran::of(&relay, &keeping).await;
+    keeping.assert_by_index("keeping");
+    assert!(keeping.blocks() < 20_000, "{} blocks: {}", keeping.blocks(), keeping.text);
+}
+
+/// How many rows are read from this table, over all nodes that scan it.
+fn reads(plan: &Value, table: &str) -> i64 {
+    let here = if plan["Relation Name"] == table && plan["Node Type"] != "ModifyTable" {
+        let rows = plan["Actual Rows"].as_f64().unwrap_or(0.0);
+        let loops = plan["Actual Loops"].as_f64().unwrap_or(0.0);
+        format!("{:.0}", rows * loops).parse().unwrap()
+    } else {
+        0
+    };
+    let below = plan["Plans"].as_array().into_iter().flatten();
+    here + below.map(|plan| reads(plan, table)).sum::<i64>()
 }
 
 #[tokio::test]

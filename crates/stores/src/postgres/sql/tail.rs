@@ -1,0 +1,33 @@
+//! What was sent lately.
+
+/// The pairs that were written last, with where their messages are: the columns of [`super::FIND`], at
+/// most $1. A pair that a sweep found waiting after its horizon is not new. Of one that is gone the names come from what is kept, where it is.
+pub(in crate::postgres) const RECENT: &str = concat!(
+    "SELECT m.id, m.source, m.sent_at, m.seq, coalesce(o.topic, k.topic), coalesce(o.key, k.key), \
+            o.lane, coalesce(octet_length(o.body), k.body_bytes)::bigint, o.created_at, o.due_at, \
+            o.retry_at, coalesce(o.attempts, k.attempts), o.last_error, l.owner, \
+            CASE WHEN o.seq IS NULL THEN 'gone' WHEN o.quarantined_at IS NOT NULL THEN 'quarantined' \
+                 WHEN o.held THEN 'held' WHEN o.retry_at IS NOT NULL THEN 'retrying' \
+                 WHEN o.due_at > now() THEN 'due_later' ELSE 'ready' END, \
+            CASE WHEN o.held THEN ( \
+                SELECT b.id FROM sendoff.outbox b \
+                 WHERE b.lane = o.lane AND b.key = o.key AND b.seq <> o.seq AND ",
+    blocks!("b"),
+    "              AND (b.seq < o.seq OR (o.due_at IS NOT NULL AND o.retry_at IS NULL)) \
+                 ORDER BY b.seq LIMIT 1) END \
+       FROM (SELECT m.* FROM sendoff.message_key m WHERE m.kept_at IS NULL \
+              ORDER BY coalesce(m.kept_at, m.sent_at) DESC LIMIT $1::bigint) AS m \
+       LEFT JOIN LATERAL ( \
+            SELECT o.* FROM sendoff.outbox o WHERE o.seq = m.seq LIMIT 1) AS o ON true \
+       LEFT JOIN LATERAL ( \
+            SELECT k.topic, k.key, octet_length(k.body) AS body_bytes, k.attempts \
+              FROM sendoff.kept k \
+             WHERE o.seq IS NULL AND k.id = m.id AND k.source = m.source \
+             ORDER BY k.published_at DESC LIMIT 1) AS k ON true \
+       LEFT JOIN sendoff.lane l ON l.lane = o.lane AND l.lease_until > now() \
+      ORDER BY m.seq",
+);
+
+/// The first $2 bytes of the bodies of the rows $1.
+pub(in crate::postgres) const BODIES: &str = "SELECT o.seq, substr(o.body, 1, $2::integer) \
+      FROM sendoff.outbox o WHERE o.seq = ANY ($1::bigint[])";
