@@ -108,7 +108,7 @@ impl Claimer {
             keep: Vec::new(),
             release: Vec::new(),
             ask: Ask::Share,
-            target: String::new(),
+            target: None,
         };
         let lanes = store.lease(&request).await.doing("leasing the lanes")?.lanes;
         Ok(Self { store, relay, lanes, read: HashMap::new() })
