@@ -15,6 +15,7 @@ impl State {
     ) -> Settled {
         let mut settled = Settled::default();
         let mut freed: Vec<(&Verdict, bool)> = Vec::new();
+        let mut passing: Vec<&Verdict> = Vec::new();
         for verdict in verdicts {
             let fenced = !self.holds(relay.as_str(), verdict.lane, verdict.epoch);
             if fenced {
@@ -30,7 +31,11 @@ impl State {
                     }
                 }
                 _ if fenced => {}
-                outcome => self.set_aside(verdict, outcome, now),
+                outcome => {
+                    if self.set_aside(verdict, outcome, now) {
+                        passing.push(verdict);
+                    }
+                }
             }
         }
         // Last, so that a row which the same settlement holds is let go as well.
@@ -43,6 +48,9 @@ impl State {
                 self.promote(key, now);
             }
         }
+        for key in passing.iter().filter_map(|verdict| verdict.key.as_deref()) {
+            self.promote(key, now);
+        }
         settled
     }
 
@@ -54,8 +62,8 @@ impl State {
         released
     }
 
-    /// Everything but a publish.
-    fn set_aside(&mut self, verdict: &Verdict, outcome: &Outcome, now: Timestamp) {
+    /// Everything but a publish. Answers whether the row has failed and holds nobody.
+    fn set_aside(&mut self, verdict: &Verdict, outcome: &Outcome, now: Timestamp) -> bool {
         let (was_there, holds) = match outcome {
             Outcome::Published { .. } => (false, false),
             Outcome::Held => {
@@ -64,11 +72,12 @@ impl State {
                 if row.is_some_and(|row| self.blocker_of(row).is_some()) {
                     self.change(verdict.seq, |row| row.held = true);
                 }
-                (true, false)
+                return false;
             }
             Outcome::Retry { after, error, counts, holds } => {
                 let there = self.change(verdict.seq, |row| {
                     row.retry_at = Some(later(now, *after));
+                    row.holds = *holds;
                     row.attempts = row.attempts.saturating_add(u32::from(*counts));
                     row.last_error = Some(error.clone());
                 });
@@ -79,6 +88,7 @@ impl State {
                     row.quarantine.get_or_insert(Quarantine { at: now, reason: *reason });
                     row.retry_at = None;
                     row.held = false;
+                    row.holds = *holds;
                     row.last_error = Some(error.clone());
                 });
                 (there, *holds)
@@ -90,5 +100,6 @@ impl State {
         {
             self.hold_after(key, verdict.lane, verdict.seq);
         }
+        was_there && !holds
     }
 }

@@ -58,6 +58,13 @@ pub(super) struct LaneRow {
     pub(super) floor: i64,
 }
 
+impl LaneRow {
+    /// Whether another relay holds it.
+    pub(super) fn is_others(&self, me: &str, now: Timestamp) -> bool {
+        self.until > now && self.owner.as_deref().is_some_and(|owner| owner != me)
+    }
+}
+
 /// Transactions.
 #[derive(Default)]
 pub(super) struct Running {
@@ -226,6 +233,7 @@ impl State {
             self.change(*first, |row| {
                 row.held = false;
                 row.retry_at = Some(now);
+                row.holds = true;
             });
         }
     }

@@ -47,8 +47,9 @@ pub(super) async fn lease(pool: &Pool, request: &LeaseRequest) -> Result<LeaseGr
     let machine = Machine::this();
     let statement = checkout.statement(sql::LEASE, &[]).await?;
     let relay = request.relay.as_str();
-    let (share, leave) = (request.ask == Ask::Share, request.ask == Ask::Leave);
-    let params: [&(dyn ToSql + Sync); 13] = [
+    let (all, leave) = (request.ask == Ask::All, request.ask == Ask::Leave);
+    let share = all || request.ask == Ask::Share;
+    let params: [&(dyn ToSql + Sync); 14] = [
         &relay,
         &ttl,
         &keep.lanes,
@@ -62,6 +63,7 @@ pub(super) async fn lease(pool: &Pool, request: &LeaseRequest) -> Result<LeaseGr
         &machine.host,
         &machine.boot_id,
         &machine.pid,
+        &all,
     ];
     let client = checkout.client();
     // Polled, and so sent, in this order: one round trip.

@@ -8,10 +8,10 @@ use super::pool::{Checkout, Pool};
 use super::sql;
 
 /// The version that this program needs.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// Every migration may run again on a schema that has it.
-const MIGRATIONS: [(u32, &str); 2] = [
+const MIGRATIONS: [(u32, &str); 3] = [
     (1, include_str!("migrations/0001_outbox.sql")),
     (
         2,
@@ -26,17 +26,19 @@ const MIGRATIONS: [(u32, &str); 2] = [
             include_str!("migrations/0002_barrier_api.sql"),
         ),
     ),
+    (3, concat!(include_str!("migrations/0003_policy.sql"))),
 ];
 
 /// Tables, indexes and sequences in the schema `sendoff`.
-const RELATIONS: [&str; 29] = [
+const RELATIONS: [&str; 30] = [
     "schema_version",
     "outbox",
     "outbox_seq_seq",
     "outbox_pkey",
     "outbox_ready",
     "outbox_waiting",
-    "outbox_blockers",
+    "outbox_holders",
+    "outbox_stop",
     "outbox_held",
     "outbox_quarantine",
     "message_key",

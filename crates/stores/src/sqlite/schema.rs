@@ -14,7 +14,7 @@ use super::sql;
 use super::worker::Session;
 
 /// The version that this program needs.
-pub(super) const NEEDED: u32 = 2;
+pub(super) const NEEDED: u32 = 3;
 const _: () = assert!(sql::MIGRATIONS.len() == NEEDED as usize, "one migration each version");
 
 /// What the file has, against what this program needs.
@@ -58,11 +58,22 @@ pub(super) fn migrate(session: &Session<'_>) -> Result<Schema, Failure> {
         tx.execute_batch(sql::VERSION_TABLE)?;
         // All of them, also those that ran before: something of them may have been dropped.
         for (version, migration) in (1_u32..).zip(sql::MIGRATIONS) {
+            add_columns(tx, version)?;
             tx.execute_batch(migration)?;
             tx.execute(sql::VERSION_WRITE, (version, checksum(migration)))?;
         }
         schema(tx)
     })
+}
+
+/// Adds the columns that a version has more than the one before it.
+fn add_columns(tx: &Connection, version: u32) -> Result<(), Failure> {
+    for (_, is_there, add) in sql::columns::ADDED.iter().filter(|(of, ..)| *of == version) {
+        if !tx.query_row(is_there, [], |row| row.get(0))? {
+            tx.execute_batch(add)?;
+        }
+    }
+    Ok(())
 }
 
 /// Refuses what this program would not understand, before it does any harm. The table that is not

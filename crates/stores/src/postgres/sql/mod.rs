@@ -10,10 +10,18 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-/// A row that its key's other rows wait for.
+/// A row that its key's other rows wait for: exactly the holders' index's predicate.
 macro_rules! blocks {
     ($b:literal) => {
-        concat!("(", $b, ".retry_at IS NOT NULL OR ", $b, ".quarantined_at IS NOT NULL)")
+        concat!(
+            "((",
+            $b,
+            ".retry_at IS NOT NULL OR ",
+            $b,
+            ".quarantined_at IS NOT NULL) AND ",
+            $b,
+            ".holds)"
+        )
     };
 }
 
@@ -46,6 +54,23 @@ macro_rules! is_waiting {
             ".quarantined_at IS NULL AND NOT ",
             $o,
             ".held"
+        )
+    };
+}
+
+/// A row that failed and holds, and is in line: exactly the predicate of the index that has the ends
+/// of such looks.
+macro_rules! is_stop {
+    ($o:literal) => {
+        concat!(
+            $o,
+            ".retry_at IS NOT NULL AND ",
+            $o,
+            ".quarantined_at IS NULL AND NOT ",
+            $o,
+            ".held AND ",
+            $o,
+            ".holds"
         )
     };
 }
@@ -107,14 +132,17 @@ macro_rules! stuck_rows {
 mod barrier;
 mod desk;
 mod lease;
+#[macro_use]
 mod look;
+mod look_line;
 mod schema;
 mod settle;
 
 pub(super) use barrier::*;
-pub(super) use desk::{COUNT_STUCK, DISCARD, FIND, QUARANTINED, REQUEUE, STATS};
+pub(super) use desk::{COUNT_STUCK, DISCARD, FIND, HOLDERS, QUARANTINED, REQUEUE, STATS};
 pub(super) use lease::{LEASE, LEASE_LOCK, MEND_KEYS, SWEEP_KEYS, SWEEP_TALLY};
 pub(super) use look::{LAST_SEQ, LOOK_READY, LOOK_READY_SMALL, LOOK_WAITING};
+pub(super) use look_line::LOOK_LINE;
 pub(super) use schema::{
     MIGRATION_LOCK, SCHEMA_CHANGED, SCHEMA_EXISTS, SCHEMA_MISSING, SCHEMA_RECORD, SCHEMA_VERSION,
 };
