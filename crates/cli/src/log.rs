@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use sendoff::relay::Report;
+use sendoff::relay::{Hold, Report};
 use tracing_subscriber::EnvFilter;
 
 use crate::configuration::Configuration;
@@ -38,7 +38,7 @@ pub(crate) fn begin(configuration: &Configuration) {
 /// Logs what a relay survived.
 pub(crate) fn report(report: &Report) {
     match report {
-        Report::Quarantined { seq, message, reason, error } => {
+        Report::Quarantined { seq, message, reason, error, holds } => {
             let (id, source, topic) = message
                 .as_ref()
                 .map_or(("", "", ""), |message| (message.id(), message.source(), message.topic()));
@@ -50,12 +50,23 @@ pub(crate) fn report(report: &Report) {
                 topic,
                 reason,
                 error,
-                "a message went to quarantine and holds its key; see `sendoff quarantine list`"
+                holds = holds.as_str(),
+                "a message went to quarantine{}; see `sendoff quarantine list`",
+                match holds {
+                    Hold::None => ", and the others go on",
+                    Hold::Key | Hold::All => " and holds the later messages of its key",
+                }
             );
         }
-        Report::PublishFailed { seq, message, error } => tracing::warn!(
+        Report::PublishFailed { seq, message, error, holds } => tracing::warn!(
             seq, id = message.id(), source = message.source(), topic = message.topic(), %error,
-            "a publish failed; it will be tried again"
+            holds = holds.as_str(),
+            "a publish failed; it will be tried again{}",
+            match holds {
+                Hold::None => "",
+                Hold::Key => ", and the later messages of its key wait for it",
+                Hold::All => ", and every later message waits for it",
+            }
         ),
         Report::TargetDown { target, error } => {
             tracing::error!(target_address = target, %error, "the target takes nothing; waiting for it");
@@ -63,6 +74,11 @@ pub(crate) fn report(report: &Report) {
         Report::TargetUp { target } => {
             tracing::info!(target_address = target, "the target takes messages again");
         }
+        Report::StandingBy { lanes } => tracing::warn!(
+            lanes,
+            "standing by: another relay holds the store; this one publishes nothing until it has \
+             stopped or died"
+        ),
         Report::StoreFailed(error) => {
             tracing::error!(kind = error.kind().as_str(), %error, "the store failed; trying again");
         }

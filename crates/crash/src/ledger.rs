@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 
+use sendoff::relay::Hold;
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -101,11 +102,19 @@ pub struct Ledger {
     orders: HashMap<u128, Committed>,
     arrived: HashSet<u128>,
     versions: HashMap<String, i64>,
+    /// Keys have no order: a message that fails gives up its place.
+    unordered: bool,
     findings: Findings,
     suspects: Vec<Suspect>,
 }
 
 impl Ledger {
+    /// A ledger of relays under this policy.
+    #[must_use]
+    pub fn of(hold: Hold) -> Self {
+        Self { unordered: hold == Hold::None, ..Self::default() }
+    }
+
     /// Books one stretch: the orders that committed in it and what arrived since, in the order of
     /// arrival. Nobody may be writing, and everything has to have drained.
     pub fn book(&mut self, orders: Vec<Committed>, arrivals: &[Arrival], explained: &Explained) {
@@ -180,7 +189,7 @@ impl Ledger {
             self.arrive_again(id, explained);
         } else if let Some(key) = &row.order.key {
             let last = self.versions.entry(key.clone()).or_default();
-            if row.version > *last {
+            if row.version > *last || self.unordered {
                 *last = row.version;
             } else {
                 let last = *last;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sendoff::file::FilePublisher;
 use sendoff::nats::{NatsOptions, NatsPublisher};
 use sendoff::postgres::{PostgresOptions, PostgresStore};
-use sendoff::relay::{Backoff, RelaySettings, Tally};
+use sendoff::relay::{Backoff, Hold, RelaySettings, Tally};
 use sendoff::sqlite::{SqliteOptions, SqliteStore};
 use sendoff::store::OutboxStore;
 use sendoff::{Publisher, Relay};
@@ -36,6 +36,9 @@ pub struct RelayArguments {
     /// The lease, in milliseconds.
     #[arg(long)]
     pub lease_ms: u64,
+    /// What a failed message holds back.
+    #[arg(long, default_value_t = Hold::Key)]
+    pub hold: Hold,
     /// Of so many messages one fails the first time.
     #[arg(long, default_value_t = 40)]
     pub fails_one_in: u128,
@@ -69,6 +72,7 @@ pub async fn run(arguments: RelayArguments) -> io::Result<Tally> {
             lease,
             publish_timeout,
             poll: Duration::from_millis(25),
+            hold: arguments.hold,
             backoff: Backoff { first: Duration::from_millis(20), max: Duration::from_millis(300) },
             ..RelaySettings::default()
         })

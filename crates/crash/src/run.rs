@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use sendoff::relay::Hold;
 use sendoff::store::{Stats, Which};
 
 use crate::failed;
@@ -53,6 +54,10 @@ pub struct Settings {
     /// would let in.
     #[arg(long, default_value_t = 100)]
     pub dedup_ms: u64,
+    /// What a failed message holds back. Under `none` no order is compared; under `all` nothing is
+    /// refused for good, so that the order is that of the sends.
+    #[arg(long, default_value_t = Hold::Key)]
+    pub hold: Hold,
     /// How long draining may take, in seconds.
     #[arg(long, default_value_t = 60)]
     pub patience: u64,
@@ -146,15 +151,19 @@ impl<'a> Run<'a> {
             ("--to", ground.target_url()),
             ("--healed", healed(&ground)),
             ("--lease-ms", settings.lease_ms.to_string()),
+            ("--hold", settings.hold.to_string()),
         ];
         let arguments =
             arguments.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect();
+        if settings.hold == Hold::All {
+            fs::write(healed(&ground), "")?;
+        }
         let relays = Relays::new(program, arguments, &ground.folder());
         Ok(Self {
             settings,
             ground,
             relays,
-            ledger: Ledger::default(),
+            ledger: Ledger::of(settings.hold),
             random: fastrand::Rng::with_seed(seed),
             faults: faults(settings)?,
             strikes: Vec::new(),
@@ -239,7 +248,10 @@ impl<'a> Run<'a> {
                 _ => std::thread::sleep(Duration::from_millis(20)),
             }
         }
-        fs::remove_file(healed(&self.ground))
+        match self.settings.hold {
+            Hold::All => Ok(()),
+            Hold::Key | Hold::None => fs::remove_file(healed(&self.ground)),
+        }
     }
 
     fn compare(&mut self, say: &impl Fn(&str)) -> io::Result<()> {

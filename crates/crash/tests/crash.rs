@@ -59,6 +59,17 @@ fn nothing_is_lost_overtaken_or_made_up_between_sqlite_and_a_file() {
 }
 
 #[test]
+fn under_all_one_relay_publishes_in_order_and_the_others_take_over() {
+    let outcome = outcome_of("--rounds 12 --hold all --lease-ms 600 --relays 1,3 --rate 40");
+    assert_kept(&outcome, 12);
+}
+
+#[test]
+fn under_none_nothing_is_lost_or_made_up() {
+    assert_kept(&outcome_of("--rounds 12 --hold none --lease-ms 600 --relays 1,2"), 12);
+}
+
+#[test]
 fn a_stream_that_deduplicates_by_id_sees_each_message_once() {
     let outcome = outcome_of("--rounds 12 --lease-ms 600 --relays 2 --dedup-ms 120000");
     assert_kept(&outcome, 12);

@@ -132,6 +132,7 @@ async fn take(store: &SqliteStore, relay: &RelayId) -> Outcomes<i64> {
 
 fn look(after: i64) -> Look {
     Look {
+        reading: sendoff_core::store::Reading::Lanes,
         lanes: vec![LaneLook { lane: Lane(0), after }],
         ready: true,
         rows_max: BATCH,

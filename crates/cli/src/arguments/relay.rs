@@ -50,6 +50,10 @@ pub(crate) struct RelayArguments {
     /// Quarantine a message after this many failed attempts of its own, or never
     #[arg(long, value_name = "N|never")]
     attempts_max: Option<String>,
+    /// What a failed message holds back: its key's later messages, all later messages (one at a time,
+    /// one relay), or none
+    #[arg(long, value_name = "key|all|none")]
+    hold: Option<String>,
     /// How long a stop waits for what is in flight
     #[arg(long, value_name = "DURATION")]
     stop_timeout: Option<String>,
@@ -70,6 +74,7 @@ impl RelayArguments {
             ("relay.backoff_first", "--backoff-first", self.backoff_first.as_deref()),
             ("relay.backoff_max", "--backoff-max", self.backoff_max.as_deref()),
             ("relay.attempts_max", "--attempts-max", self.attempts_max.as_deref()),
+            ("relay.hold", "--hold", self.hold.as_deref()),
             ("relay.stop_timeout", "--stop-timeout", self.stop_timeout.as_deref()),
         ]);
         flags

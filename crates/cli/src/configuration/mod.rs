@@ -5,6 +5,7 @@
 
 mod environment;
 mod file;
+mod list;
 mod table;
 mod value;
 
@@ -14,12 +15,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use sendoff::postgres::{Pooler, PostgresOptions, SchemaName};
-use sendoff::relay::{Backoff, RelaySettings};
+use sendoff::relay::{Backoff, Hold, RelaySettings};
 use sendoff::sqlite::{SqliteOptions, Synchronous};
 use sendoff::webhook::{Private, Redirects, WebhookOptions, WebhookSecret};
 use sendoff::{Error, Limits, Result, TargetOptions};
 
-pub(crate) use table::{Kind, SETTINGS};
+pub(crate) use list::Item;
+pub(crate) use table::{Kind, LISTS, SETTINGS};
 pub(crate) use value::{duration_text, parse_duration};
 
 /// The file that is read from the current folder where `--config` names no other.
@@ -65,6 +67,8 @@ pub(crate) type Flags<'a> = Vec<(&'static str, &'static str, Option<&'a str>)>;
 pub(crate) struct Configuration {
     /// What was set, later ones winning.
     values: Vec<Value>,
+    /// Tables of lists, in the file's order.
+    items: Vec<Item>,
     /// The file that was named or found.
     file: Option<PathBuf>,
     /// Whether `--config` (or `SENDOFF_CONFIG`) named it.
@@ -85,10 +89,11 @@ impl Configuration {
             .or_else(|| std::env::var_os("SENDOFF_CONFIG").map(PathBuf::from));
         let file_named = named.is_some();
         let path = named.unwrap_or_else(|| PathBuf::from(FILE_DEFAULT));
-        let (mut values, file) = match file::read(&path, file_named)? {
-            Some(values) => (values, Some(path)),
-            None => (Vec::new(), None),
+        let (contents, file) = match file::read(&path, file_named)? {
+            Some(contents) => (contents, Some(path)),
+            None => (file::Contents::default(), None),
         };
+        let file::Contents { mut values, items } = contents;
         let environment = environment::read()?;
         values.extend(environment.values);
         for (key, flag, text) in flags {
@@ -96,7 +101,7 @@ impl Configuration {
                 values.push(Value { key, text: (*text).to_owned(), origin: Origin::Flag(flag) });
             }
         }
-        let configuration = Self { values, file, file_named, strays: environment.strays };
+        let configuration = Self { values, items, file, file_named, strays: environment.strays };
         configuration.check()?;
         Ok(configuration)
     }
@@ -107,6 +112,12 @@ impl Configuration {
         for value in &self.values {
             if let Some(setting) = table::find(value.key) {
                 value::check(setting.kind, &value.text).map_err(|why| wrong(value, &why))?;
+            }
+        }
+        let entries = LISTS.iter().flat_map(|list| list.entries);
+        for value in self.items.iter().flat_map(|item| &item.values) {
+            if let Some((_, kind)) = entries.clone().find(|(key, _)| *key == value.key) {
+                value::check(*kind, &value.text).map_err(|why| wrong(value, &why))?;
             }
         }
         Ok(())
@@ -258,7 +269,9 @@ impl Configuration {
             Some("never") | None => None,
             Some(_) => Some(self.count("relay.attempts_max")?),
         };
-        let settings = RelaySettings {
+        let hold =
+            self.parsed("relay.hold", |text| text.parse::<Hold>().map_err(|e| e.to_string()))?;
+        let mut settings = RelaySettings {
             lease: self.duration("relay.lease")?,
             publish_timeout: self.duration("relay.publish_timeout")?,
             poll: self.duration("relay.poll")?,
@@ -271,10 +284,12 @@ impl Configuration {
                 max: self.duration("relay.backoff_max")?,
             },
             attempts_max,
+            hold,
             stop_timeout: self.duration("relay.stop_timeout")?,
             ..RelaySettings::default()
         };
         settings.check()?;
+        settings.overrides = self.overrides(&settings)?;
         Ok(settings)
     }
 }
@@ -289,7 +304,13 @@ mod tests {
     use super::*;
 
     fn empty() -> Configuration {
-        Configuration { values: Vec::new(), file: None, file_named: false, strays: Vec::new() }
+        Configuration {
+            values: Vec::new(),
+            items: Vec::new(),
+            file: None,
+            file_named: false,
+            strays: Vec::new(),
+        }
     }
 
     #[test]

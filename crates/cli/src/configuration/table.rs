@@ -16,6 +16,8 @@ pub(crate) enum Kind {
     CountOrNever,
     /// A whole number of bytes, or with a unit: `64KiB`, `16MiB`.
     Bytes,
+    /// A pattern of topics: `orders.placed`, `orders.*`, `orders.>`.
+    Topics,
     /// One of these words.
     Word(&'static [&'static str]),
     /// Secrets of webhooks, with white space or commas between. Never shown.
@@ -73,6 +75,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("relay.backoff_first", "SENDOFF_RELAY_BACKOFF_FIRST", Kind::Duration, Some("200ms")),
     setting("relay.backoff_max", "SENDOFF_RELAY_BACKOFF_MAX", Kind::Duration, Some("60s")),
     setting("relay.attempts_max", "SENDOFF_RELAY_ATTEMPTS_MAX", Kind::CountOrNever, Some("never")),
+    setting("relay.hold", "SENDOFF_RELAY_HOLD", Kind::Word(&["key", "all", "none"]), Some("key")),
     setting("relay.stop_timeout", "SENDOFF_RELAY_STOP_TIMEOUT", Kind::Duration, Some("10s")),
     setting("serve.listen", "SENDOFF_SERVE_LISTEN", Kind::Text, Some("127.0.0.1:8080")),
     setting("serve.tokens", "SENDOFF_SERVE_TOKENS", Kind::Secret(16), None),
@@ -83,6 +86,35 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("log.format", "SENDOFF_LOG_FORMAT", Kind::Word(&["text", "json"]), Some("text")),
     setting("log.level", "SENDOFF_LOG_LEVEL", Kind::Word(&["off", "error", "warn", "info", "debug", "trace"]), Some("info")),
 ];
+
+/// A list of tables in the file, `[[key]]`. It has no variable, no flag and no default.
+#[derive(Debug)]
+pub(crate) struct List {
+    /// Its key in the file.
+    pub(crate) key: &'static str,
+    /// What each table may say: the whole key, and what the text has to be. The first has to be there.
+    pub(crate) entries: &'static [(&'static str, Kind)],
+}
+
+/// Every list.
+pub(crate) const LISTS: &[List] = &[List {
+    key: "relay.override",
+    entries: &[
+        ("relay.override.topics", Kind::Topics),
+        ("relay.override.hold", Kind::Word(&["key", "none"])),
+        ("relay.override.backoff_first", Kind::Duration),
+        ("relay.override.backoff_max", Kind::Duration),
+        ("relay.override.attempts_max", Kind::CountOrNever),
+        ("relay.override.publish_timeout", Kind::Duration),
+    ],
+}];
+
+impl List {
+    /// The name of an entry inside its table.
+    pub(crate) fn name_of(&self, entry: &'static str) -> &'static str {
+        entry.strip_prefix(self.key).map_or(entry, |name| name.trim_start_matches('.'))
+    }
+}
 
 /// The setting with this key.
 pub(crate) fn find(key: &str) -> Option<&'static Setting> {
@@ -98,6 +130,19 @@ mod tests {
         for setting in SETTINGS {
             let expected = format!("SENDOFF_{}", setting.key.to_uppercase().replace('.', "_"));
             assert_eq!(setting.variable, expected);
+        }
+    }
+
+    #[test]
+    fn every_list_is_in_the_reference() {
+        let reference = include_str!("../../../../docs/reference/configuration.md");
+        for list in LISTS {
+            assert!(reference.contains(&format!("[[{}]]", list.key)), "{}", list.key);
+            for (entry, _) in list.entries {
+                let name = list.name_of(entry);
+                assert!(entry.ends_with(&format!("{}.{name}", list.key)), "{entry}");
+                assert!(reference.contains(&format!("`{name}`")), "{entry}");
+            }
         }
     }
 

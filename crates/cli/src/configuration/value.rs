@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sendoff::message::TopicPattern;
 use sendoff::webhook::WebhookSecret;
 
 use super::table::Kind;
@@ -24,6 +25,7 @@ pub(super) fn check(kind: Kind, text: &str) -> Parsed<()> {
         Kind::WebhookSecrets => {
             WebhookSecret::parse_list(text).map(drop).map_err(|error| error.to_string())
         }
+        Kind::Topics => text.parse::<TopicPattern>().map(drop).map_err(|error| error.to_string()),
         Kind::Word(words) if words.contains(&text) => Ok(()),
         Kind::Word(words) => Err(format!("`{text}` is none of {}", words.join(", "))),
     }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::configuration::{Configuration, Kind, SETTINGS};
+use crate::configuration::{Configuration, Kind, LISTS, SETTINGS};
 use crate::exit::{Ending, Exit};
 use crate::output::{Form, shown, table};
 use crate::secret::masked;
@@ -34,7 +34,7 @@ pub(crate) fn show(configuration: &Configuration, form: Form) -> Ending {
             variable: setting.variable,
         })
         .collect();
-    let rows: Vec<Vec<String>> = settings
+    let mut rows: Vec<Vec<String>> = settings
         .iter()
         .map(|setting| {
             vec![
@@ -45,6 +45,8 @@ pub(crate) fn show(configuration: &Configuration, form: Form) -> Ending {
             ]
         })
         .collect();
+    let (of_lists, lists) = lists(configuration);
+    rows.extend(of_lists);
     let mut text = table(&["setting", "value", "from", "variable"], &rows);
     match configuration.file() {
         Some((path, _)) => text.push_str(&format!("\nfile: {}\n", path.display())),
@@ -55,9 +57,37 @@ pub(crate) fn show(configuration: &Configuration, form: Form) -> Ending {
     }
     let value = serde_json::json!({
         "settings": settings,
+        "lists": lists,
         "file": configuration.file().map_or(Value::Null, |(path, _)| path.display().to_string().into()),
         "ignored": configuration.strays,
     });
     form.answer(&value, &text)?;
     Ok(Exit::Done)
+}
+
+/// The tables of lists, as rows `relay.override 1 topics` and as JSON.
+fn lists(configuration: &Configuration) -> (Vec<Vec<String>>, Value) {
+    let mut rows = Vec::new();
+    let mut lists = serde_json::Map::new();
+    for list in LISTS {
+        let mut tables = Vec::new();
+        for (number, item) in (1..).zip(configuration.items(list.key)) {
+            let mut table = serde_json::Map::new();
+            for value in &item.values {
+                let name = list.name_of(value.key);
+                let text = masked(&value.text);
+                rows.push(vec![
+                    format!("{} {number} {name}", list.key),
+                    shown(&text),
+                    value.origin.to_string(),
+                    "-".to_owned(),
+                ]);
+                table.insert(name.to_owned(), text.into());
+            }
+            table.insert("from".to_owned(), item.origin.to_string().into());
+            tables.push(Value::Object(table));
+        }
+        lists.insert(list.key.to_owned(), tables.into());
+    }
+    (rows, Value::Object(lists))
 }

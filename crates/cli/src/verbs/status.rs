@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use sendoff::store::Stats;
+use sendoff::store::{Holder, Place, Stats};
 use serde::Serialize;
 
 use crate::arguments::StatusArguments;
 use crate::configuration::{Configuration, duration_text, parse_duration};
 use crate::exit::{Ending, Exit, Failure};
-use crate::output::{Form, grouped};
+use crate::output::{Form, grouped, shown};
 use crate::stop::Stop;
 use crate::store::Store;
 
@@ -17,7 +17,11 @@ struct Status<'a> {
     store: &'a str,
     #[serde(flatten)]
     stats: &'a Stats,
+    holders: &'a [Holder],
 }
+
+/// So many messages are named that hold others.
+const HOLDERS_MAX: u32 = 5;
 
 /// Answers with the counts, once or, with `--watch`, until a signal.
 pub(crate) async fn run(
@@ -50,11 +54,15 @@ pub(crate) async fn run(
 
 async fn answer(store: &Store, form: Form) -> Result<(), Failure> {
     let stats = store.desk.stats().await.map_err(|e| store.explain(e))?;
-    let status = Status { store: &store.shown, stats: &stats };
-    form.answer(&status, &text(&store.shown, &stats))
+    let holders = match stats.held + stats.retrying {
+        0 => Vec::new(),
+        _ => store.desk.holders(HOLDERS_MAX).await.map_err(|e| store.explain(e))?,
+    };
+    let status = Status { store: &store.shown, stats: &stats, holders: &holders };
+    form.answer(&status, &text(&store.shown, &stats, &holders))
 }
 
-fn text(shown: &str, stats: &Stats) -> String {
+fn text(address: &str, stats: &Stats, holders: &[Holder]) -> String {
     let pending = format!(
         "{}  (due {}, of these retrying {})",
         grouped(stats.pending),
@@ -69,6 +77,7 @@ fn text(shown: &str, stats: &Stats) -> String {
         0 => "0".to_owned(),
         count => format!("{}  behind an earlier message of their key", grouped(count)),
     };
+    let by: String = holders.iter().map(holder).collect();
     let relays = match stats.relays {
         0 if stats.pending > 0 => "0  nothing leaves until `sendoff relay` runs".to_owned(),
         count => format!("{count}  ({} of {} lanes leased)", stats.lanes_leased, stats.lanes),
@@ -76,13 +85,30 @@ fn text(shown: &str, stats: &Stats) -> String {
     let oldest =
         stats.oldest_due_ms.map_or("-".to_owned(), |ms| duration_text(Duration::from_millis(ms)));
     format!(
-        "store        {shown}\n\
+        "store        {address}\n\
          pending      {pending}\n\
-         held         {held}\n\
+         held         {held}\n{by}\
          quarantined  {quarantined}\n\
          published    {}\n\
          oldest due   {oldest}\n\
          relays       {relays}\n",
         grouped(stats.published),
     )
+}
+
+/// A line on a message that later ones wait for.
+fn holder(holder: &Holder) -> String {
+    let what = match holder.holds {
+        // It is the first of all that failed: under `hold = all` nothing else is said to be held.
+        0 => "the first to be tried again is".to_owned(),
+        count => format!("{} behind", grouped(count)),
+    };
+    let key = holder.key.as_deref().map_or(String::new(), |key| format!(" of key {}", shown(key)));
+    let place = match (holder.place, holder.retry_at) {
+        (Place::Quarantined, _) => "in quarantine".to_owned(),
+        (_, Some(at)) => format!("failed {} times, again at {at}", holder.attempts),
+        (_, None) => "being tried again".to_owned(),
+    };
+    let error = holder.error.as_deref().map_or(String::new(), |why| format!(": {}", shown(why)));
+    format!("             {what} {}{key}, {place}{error}\n", shown(&holder.id))
 }

@@ -43,6 +43,7 @@ pages! {
     sending_from_any_language_works: "docs/how-to/send-from-any-language.md",
     securing_the_database_works: "docs/how-to/secure-the-database.md",
     running_the_relay_works: "docs/how-to/run-the-relay.md",
+    choosing_a_policy_works: "docs/how-to/choose-a-policy.md",
     using_webhooks_works: "docs/how-to/use-webhooks.md",
     using_nats_works: "docs/how-to/use-nats.md",
     mending_the_quarantine_works: "docs/how-to/quarantine.md",

@@ -245,6 +245,7 @@ impl<S: Subject> Stage<S> {
         };
         let lanes = self.store.lease(&request).await?.lanes;
         let look = Look {
+            reading: sendoff_core::store::Reading::Lanes,
             lanes: lanes.iter().map(|lease| LaneLook { lane: lease.lane, after: 0 }).collect(),
             ready: true,
             waiting: true,

@@ -21,6 +21,8 @@ pub mod lease;
 mod list;
 pub mod look;
 pub mod mend;
+pub mod policy;
+pub mod relay;
 pub mod schema;
 pub mod send;
 pub mod settle;

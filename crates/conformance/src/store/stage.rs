@@ -155,6 +155,7 @@ impl Owner {
     /// A look at everything that is due in its lanes.
     pub(super) fn look_at_all(&self) -> Look {
         Look {
+            reading: sendoff_core::store::Reading::Lanes,
             lanes: self.lanes.iter().map(|lease| LaneLook { lane: lease.lane, after: 0 }).collect(),
             ready: true,
             waiting: true,

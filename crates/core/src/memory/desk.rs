@@ -9,7 +9,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Headers, Message};
 use crate::outbox::Transaction;
 use crate::store::{
-    Mended, OutboxDesk, Place, QuarantinedMessage, Schema, SchemaState, Standing, Stats, Which,
+    Holder, Mended, OutboxDesk, Place, QuarantinedMessage, Schema, SchemaState, Standing, Stats,
+    Which,
 };
 use crate::time::Timestamp;
 
@@ -80,6 +81,12 @@ impl OutboxDesk for MemoryStore {
             .take(usize::try_from(rows_max).unwrap_or(usize::MAX))
             .collect();
         Ok(page)
+    }
+
+    async fn holders(&self, rows_max: u32) -> Result<Vec<Holder>> {
+        let state = self.shared.lock();
+        state.need_schema("reading what holds")?;
+        Ok(state.holders(usize::try_from(rows_max).unwrap_or(usize::MAX)))
     }
 
     async fn requeue(&self, which: &Which) -> Result<Mended> {
@@ -243,6 +250,37 @@ impl State {
             quarantined_at: quarantine.at,
             holds: held.map_or(0, |seqs| count(seqs.len())),
         })
+    }
+
+    fn holders(&self, rows_max: usize) -> Vec<Holder> {
+        let mut most: Vec<(u64, i64)> = self
+            .held
+            .iter()
+            .filter_map(|(key, held)| Some((count(held.len()), *self.blockers.get(key)?.first()?)))
+            .collect();
+        most.sort_unstable_by_key(|(holds, seq)| (u64::MAX - holds, *seq));
+        most.truncate(rows_max);
+        let in_line = |row: &&Stored| row.blocks() && matches!(row.spot(), Spot::Waiting(_));
+        let first = self.rows.values().find(in_line).map(|row| row.seq);
+        if let Some(first) = first.filter(|first| most.iter().all(|(_, seq)| seq != first)) {
+            most.push((0, first));
+        }
+        let holder = |(holds, seq): &(u64, i64)| {
+            let row = self.rows.get(seq)?;
+            Some(Holder {
+                seq: row.seq,
+                id: row.plain.id.clone(),
+                source: row.plain.source.clone(),
+                topic: row.plain.topic.clone(),
+                key: row.plain.key.clone(),
+                place: if row.quarantine.is_some() { Place::Quarantined } else { Place::Retrying },
+                attempts: row.attempts,
+                retry_at: row.retry_at,
+                error: row.last_error.clone(),
+                holds: *holds,
+            })
+        };
+        most.iter().filter_map(holder).collect()
     }
 
     fn chosen(&self, which: &Which) -> Vec<i64> {

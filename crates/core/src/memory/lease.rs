@@ -21,8 +21,12 @@ impl State {
         self.keep(request, until);
         let relays = self.relays.len();
         let share = self.lanes.len().div_ceil(relays.max(1));
-        if request.ask == Ask::Share {
-            self.take(me, share, now, until);
+        let others = || self.lanes.iter().any(|lane| lane.is_others(me, now));
+        match request.ask {
+            Ask::Share => self.take(me, share, now, until),
+            Ask::All if !others() => self.take(me, self.lanes.len(), now, until),
+            Ask::All => drop(self.relays.remove(me)),
+            Ask::Nothing | Ask::Leave => {}
         }
         let lanes = self.owned(me, now);
         self.promote_orphans(&lanes, now);
@@ -30,7 +34,7 @@ impl State {
             lanes,
             share,
             lanes_total: u16::try_from(self.lanes.len()).unwrap_or(u16::MAX),
-            relays,
+            relays: self.relays.len(),
         }
     }
 

@@ -87,6 +87,8 @@ pub(super) struct Stored {
     pub(super) attempts: u32,
     pub(super) last_error: Option<String>,
     pub(super) held: bool,
+    /// Where it has failed: whether later rows of its key wait for it.
+    pub(super) holds: bool,
     pub(super) quarantine: Option<Quarantine>,
 }
 
@@ -130,7 +132,7 @@ impl Stored {
 
     /// Whether later rows of its key wait for this one.
     pub(super) fn blocks(&self) -> bool {
-        self.retry_at.is_some() || self.quarantine.is_some()
+        self.holds && (self.retry_at.is_some() || self.quarantine.is_some())
     }
 
     pub(super) fn place(&self, now: Timestamp) -> Place {

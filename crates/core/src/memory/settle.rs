@@ -15,6 +15,7 @@ impl State {
     ) -> Settled {
         let mut settled = Settled::default();
         let mut freed: Vec<(&Verdict, bool)> = Vec::new();
+        let mut passing: Vec<&Verdict> = Vec::new();
         for verdict in verdicts {
             let fenced = !self.holds(relay.as_str(), verdict.lane, verdict.epoch);
             if fenced {
@@ -31,7 +32,11 @@ impl State {
                     }
                 }
                 _ if fenced => {}
-                outcome => self.set_aside(verdict, outcome, now),
+                outcome => {
+                    if self.set_aside(verdict, outcome, now) {
+                        passing.push(verdict);
+                    }
+                }
             }
         }
         // Last, so that a row which the same settlement holds is let go as well.
@@ -44,6 +49,9 @@ impl State {
                 self.promote(key, now);
             }
         }
+        for key in passing.iter().filter_map(|verdict| verdict.key.as_deref()) {
+            self.promote(key, now);
+        }
         settled
     }
 
@@ -55,8 +63,8 @@ impl State {
         released
     }
 
-    /// Everything but a publish.
-    fn set_aside(&mut self, verdict: &Verdict, outcome: &Outcome, now: Timestamp) {
+    /// Everything but a publish. Answers whether the row has failed and holds nobody.
+    fn set_aside(&mut self, verdict: &Verdict, outcome: &Outcome, now: Timestamp) -> bool {
         let (was_there, holds) = match outcome {
             Outcome::Published { .. } => (false, false),
             Outcome::Held => {
@@ -65,11 +73,12 @@ impl State {
                 if row.is_some_and(|row| self.blocker_of(row).is_some()) {
                     self.change(verdict.seq, |row| row.held = true);
                 }
-                (true, false)
+                return false;
             }
             Outcome::Retry { after, error, counts, holds } => {
                 let there = self.change(verdict.seq, |row| {
                     row.retry_at = Some(later(now, *after));
+                    row.holds = *holds;
                     row.attempts = row.attempts.saturating_add(u32::from(*counts));
                     row.last_error = Some(error.clone());
                 });
@@ -80,6 +89,7 @@ impl State {
                     row.quarantine.get_or_insert(Quarantine { at: now, reason: *reason });
                     row.retry_at = None;
                     row.held = false;
+                    row.holds = *holds;
                     row.last_error = Some(error.clone());
                 });
                 (there, *holds)
@@ -91,5 +101,6 @@ impl State {
         {
             self.hold_after(key, verdict.lane, verdict.seq);
         }
+        was_there && !holds
     }
 }

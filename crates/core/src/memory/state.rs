@@ -64,6 +64,13 @@ pub(super) struct LaneRow {
     pub(super) floor: i64,
 }
 
+impl LaneRow {
+    /// Whether another relay holds it.
+    pub(super) fn is_others(&self, me: &str, now: Timestamp) -> bool {
+        self.until > now && self.owner.as_deref().is_some_and(|owner| owner != me)
+    }
+}
+
 /// A relay's row.
 #[derive(Clone)]
 pub(super) struct RelayRow {
@@ -246,6 +253,7 @@ impl State {
             self.change(*first, |row| {
                 row.held = false;
                 row.retry_at = Some(now);
+                row.holds = true;
             });
         }
     }

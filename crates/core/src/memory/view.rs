@@ -1,13 +1,13 @@
 //! Looks in memory: what [`crate::store::OutboxStore::look`] reads.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::row::Stored;
+use super::row::{Spot, Stored};
 use super::state::State;
-use crate::store::{Content, Horizon, Look, Row, Sight};
+use crate::store::{Content, Horizon, Look, Reading, Row, Sight};
 use crate::time::Timestamp;
 
 /// Rows taken so far, against the bounds of a look.
@@ -25,6 +25,9 @@ impl State {
     pub(super) fn look(&self, look: &Look, now: Timestamp) -> Sight {
         let known: HashSet<i64> = look.known.iter().copied().collect();
         let mut basket = Basket { look, rows: Vec::new(), bytes: 0, kind_rows: 0, waiting: false };
+        if look.reading == Reading::Line {
+            return self.look_along(basket, &known, now);
+        }
         let truncated = look.ready && self.look_ready(&mut basket, &known);
         (basket.kind_rows, basket.waiting) = (0, true);
         let next_due =
@@ -96,6 +99,41 @@ impl State {
         None
     }
 
+    /// The line of all rows, in seq order.
+    fn look_along(&self, mut basket: Basket<'_>, known: &HashSet<i64>, now: Timestamp) -> Sight {
+        let lanes = &basket.look.lanes;
+        let after: HashMap<_, _> = lanes.iter().map(|lane| (lane.lane, lane.after)).collect();
+        let (mut truncated, mut stopped) = (false, false);
+        let mut next_due = None;
+        for row in self.rows.values() {
+            let Some(after) = after.get(&row.lane) else { continue };
+            let in_turn = match row.spot() {
+                Spot::Ready => row.seq > *after,
+                Spot::Waiting(at) if at > now => {
+                    next_due = Some(next_due.map_or(at, |next| at.min(next)));
+                    false
+                }
+                Spot::Waiting(_) => true,
+                Spot::Held | Spot::Quarantined => continue,
+            };
+            if truncated || stopped {
+                continue;
+            }
+            basket.waiting = matches!(row.spot(), Spot::Waiting(_));
+            truncated = in_turn
+                && !known.contains(&row.seq)
+                && !basket.take(row, self.blocker_of(row).is_some());
+            stopped = basket.waiting && row.blocks();
+        }
+        Sight {
+            rows: basket.rows,
+            truncated,
+            horizon: (!stopped).then(|| self.horizon()),
+            next_due_in: next_due
+                .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO)),
+        }
+    }
+
     fn horizon(&self) -> Horizon {
         let next = self.running.xid_last + 1;
         Horizon {
@@ -121,7 +159,7 @@ impl Basket<'_> {
             lane: row.lane,
             key: row.plain.key.as_deref().map(Arc::from),
             attempts: row.attempts,
-            blocker: row.retry_at.is_some(),
+            blocker: row.retry_at.is_some() && row.holds,
             waiting: self.waiting,
             content: if blocked { Content::Blocked } else { row.decode() },
         });

@@ -44,14 +44,19 @@ impl Breaker {
     }
 
     /// The target failed as a whole. Answers whether that is news. Failures of publishes that began
-    /// before the breaker opened say nothing new and do not lengthen the wait.
+    /// before the breaker opened say nothing new and do not lengthen the wait, unless the target asks
+    /// for a longer one.
     pub(super) fn failed(&mut self, now: Instant, asked: Option<Duration>, jitter: f64) -> bool {
-        let failures = match &self.0 {
-            Some(open) if now < open.until => return false,
+        let asked = asked.map(|wait| wait.min(ASKED_MAX));
+        let failures = match &mut self.0 {
+            Some(open) if now < open.until => {
+                open.until = open.until.max(now + asked.unwrap_or_default());
+                return false;
+            }
             Some(open) => open.failures.saturating_add(1),
             None => 1,
         };
-        let wait = asked.unwrap_or_else(|| WAITS.wait(failures, jitter)).min(ASKED_MAX);
+        let wait = asked.unwrap_or_else(|| WAITS.wait(failures, jitter));
         let news = self.0.is_none();
         self.0 = Some(Open { failures, until: now + wait });
         news

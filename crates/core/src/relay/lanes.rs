@@ -142,6 +142,15 @@ impl Lanes {
         }
     }
 
+    /// As [`Lanes::forgot`], for every lane.
+    pub(super) fn forgot_all(&mut self, looks_begun: u64) {
+        for owned in self.owned.values_mut() {
+            owned.advance_after = looks_begun;
+            owned.stale_up_to = looks_begun;
+            owned.position = owned.floor;
+        }
+    }
+
     /// Whether what look `number` gives of the lane may be taken.
     pub(super) fn takes_from(&self, lane: Lane, epoch: i64, number: u64) -> bool {
         self.owned.get(&lane).is_some_and(|owned| {

@@ -13,6 +13,7 @@ mod breaker;
 mod engine;
 mod lanes;
 mod once;
+mod policy;
 mod report;
 mod settings;
 mod window;
@@ -26,8 +27,9 @@ use std::sync::Arc;
 
 pub use backoff::Backoff;
 pub use once::{Once, OnceEnd};
+pub use policy::{Hold, Override, Policies, Policy};
 pub use report::{Progress, Readiness, Report, ReportHook, Tally};
-pub use settings::{Hold, RelaySettings};
+pub use settings::RelaySettings;
 
 use crate::error::Result;
 use crate::outbox::Wake;
@@ -71,6 +73,8 @@ pub(crate) struct Parts {
     pub(crate) store: Arc<dyn OutboxStore>,
     pub(crate) publisher: Arc<dyn Publisher>,
     pub(crate) settings: RelaySettings,
+    /// Those of the settings.
+    pub(crate) policies: Policies,
     pub(crate) wake: Wake,
     pub(crate) report: ReportHook,
     pub(crate) clock: Clock,
@@ -81,11 +85,13 @@ pub(crate) struct Parts {
 impl Relay {
     /// Begins a relay from `store` to `publisher`.
     pub fn builder(store: Arc<dyn OutboxStore>, publisher: Arc<dyn Publisher>) -> RelayBuilder {
+        let settings = RelaySettings::default();
         RelayBuilder(Parts {
             id: RelayId::new(),
             store,
             publisher,
-            settings: RelaySettings::default(),
+            policies: Policies::same(settings.policy()),
+            settings,
             wake: Wake::new(),
             report: Arc::new(|_| {}),
             clock: Clock::system(),
@@ -180,8 +186,10 @@ impl RelayBuilder {
     ///
     /// # Errors
     /// [`crate::ErrorKind::Invalid`] names the setting that is out of range.
-    pub fn build(self) -> Result<Relay> {
+    pub fn build(mut self) -> Result<Relay> {
         self.0.settings.check()?;
+        self.0.policies = Policies::of(&self.0.settings)?;
+        self.0.settings = self.0.settings.bounded_by_hold();
         Ok(Relay { parts: self.0 })
     }
 }

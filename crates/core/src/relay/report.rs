@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::message::Message;
 use crate::publisher::PublishError;
+use crate::relay::policy::Hold;
 use crate::store::QuarantineReason;
 
 /// An error that the relay survived, told after it was dealt with.
@@ -24,6 +25,8 @@ pub enum Report {
         reason: QuarantineReason,
         /// What went wrong.
         error: String,
+        /// What waits until it is requeued and published, or discarded.
+        holds: Hold,
     },
     /// A publish failed and will be tried again.
     PublishFailed {
@@ -33,6 +36,8 @@ pub enum Report {
         message: Message,
         /// What went wrong.
         error: PublishError,
+        /// What waits until it is published.
+        holds: Hold,
     },
     /// The target takes nothing; the relay waits and tries again. Told once until it takes again.
     TargetDown {
@@ -45,6 +50,12 @@ pub enum Report {
     TargetUp {
         /// The target's address, without a password.
         target: String,
+    },
+    /// Other relays hold all lanes, or, for a relay under [`Hold::All`], some: this one publishes
+    /// nothing until they have stopped or died. Told once until it has lanes.
+    StandingBy {
+        /// How many lanes there are.
+        lanes: u16,
     },
     /// The database failed; the relay is not ready until it answers again.
     StoreFailed(Error),

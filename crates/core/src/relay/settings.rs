@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::relay::backoff::Backoff;
+use crate::relay::policy::{Hold, Override, Policies, Policy};
 
 /// Settings of a relay. Start from [`RelaySettings::default`] and change what you need.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,18 +28,12 @@ pub struct RelaySettings {
     pub backoff: Backoff,
     /// Quarantine a message after this many failed attempts of its own. Default: never.
     pub attempts_max: Option<u32>,
-    /// Whether a failed message holds its key.
+    /// What a failed message holds back. Default: its key's later messages.
     pub hold: Hold,
+    /// What is different for some topics; of those that match the first decides. Default: nothing.
+    pub overrides: Vec<Override>,
     /// How long a stop waits for what is in flight, at most. Default 10 s.
     pub stop_timeout: Duration,
-}
-
-/// Whether a message that failed holds back the later messages of its key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Hold {
-    /// Its own key's later messages wait: the order of first deliveries is kept.
-    #[default]
-    Key,
 }
 
 impl Default for RelaySettings {
@@ -54,6 +49,7 @@ impl Default for RelaySettings {
             backoff: Backoff::default(),
             attempts_max: None,
             hold: Hold::Key,
+            overrides: Vec::new(),
             stop_timeout: Duration::from_secs(10),
         }
     }
@@ -71,13 +67,6 @@ impl RelaySettings {
         if self.lease < Duration::from_millis(100) || self.lease > DAY {
             return refuse("the lease has to be between 100 ms and a day");
         }
-        if self.publish_timeout < MILLISECOND {
-            return refuse("the publish timeout has to be at least 1 ms");
-        }
-        if self.publish_timeout >= self.lease {
-            // A publish that outlives the lease would run beside the next owner's.
-            return refuse("the publish timeout has to be shorter than the lease");
-        }
         if self.poll < MILLISECOND || self.poll > DAY {
             return refuse("the poll interval has to be between 1 ms and a day");
         }
@@ -87,9 +76,30 @@ impl RelaySettings {
         if self.window_rows < self.in_flight_max {
             return refuse("the window has to hold at least what may be in flight");
         }
-        if self.attempts_max == Some(0) {
-            return refuse("the limit on attempts has to be at least 1");
+        Policies::of(self).map(drop)
+    }
+
+    /// What is done about messages that fail, where no override says otherwise.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        Policy {
+            hold: self.hold,
+            backoff: self.backoff,
+            attempts_max: self.attempts_max,
+            publish_timeout: self.publish_timeout,
         }
-        self.backoff.check()
+    }
+
+    /// Under [`Hold::All`] one message is in flight, so that many more in memory would only be read
+    /// again whenever one fails.
+    pub(super) fn bounded_by_hold(mut self) -> Self {
+        if self.hold == Hold::All {
+            self.in_flight_max = 1;
+            self.window_rows = self.window_rows.min(STRICT_ROWS_MAX);
+        }
+        self
     }
 }
+
+/// So many rows are read ahead at most where they leave one by one.
+const STRICT_ROWS_MAX: usize = 1_000;

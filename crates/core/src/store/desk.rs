@@ -52,6 +52,14 @@ pub trait OutboxDesk: std::fmt::Debug + Send + Sync + 'static {
     /// Those of the database.
     async fn quarantined(&self, after_seq: i64, rows_max: u32) -> Result<Vec<QuarantinedMessage>>;
 
+    /// The messages that hold the most later ones of their keys, at most `rows_max`, the most first;
+    /// then the first of all that failed, holds, and is to be tried again, where it is none of those:
+    /// under `hold = all` everything waits for it.
+    ///
+    /// # Errors
+    /// Those of the database.
+    async fn holders(&self, rows_max: u32) -> Result<Vec<Holder>>;
+
     /// Sends quarantined messages back to be published, now; their keys stay in order. Attempts
     /// start anew.
     ///
@@ -213,6 +221,31 @@ pub enum Place {
     Quarantined,
     /// Confirmed by the broker (or discarded); only source and id are kept, for the horizon.
     Gone,
+}
+
+/// A message that failed and that later ones wait for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Holder {
+    /// Its position.
+    pub seq: i64,
+    /// Its id.
+    pub id: String,
+    /// Its source.
+    pub source: String,
+    /// Its topic.
+    pub topic: String,
+    /// Its key.
+    pub key: Option<String>,
+    /// [`Place::Retrying`] or [`Place::Quarantined`].
+    pub place: Place,
+    /// How often its publish has failed.
+    pub attempts: u32,
+    /// When it is tried again.
+    pub retry_at: Option<Timestamp>,
+    /// What went wrong last.
+    pub error: Option<String>,
+    /// How many messages are marked as held behind it. Others may not have been looked at yet.
+    pub holds: u64,
 }
 
 /// A message in quarantine.

@@ -68,6 +68,9 @@ pub struct LeaseRequest {
 pub enum Ask {
     /// Up to a fair share.
     Share,
+    /// All of them, or none: what is free or lapsed is taken only while no other relay holds a lane.
+    /// While one does, this relay has no row of its own and takes nothing from the others' share.
+    All,
     /// None: the relay is stopping but still settles what it has.
     Nothing,
     /// None, and the relay's row goes: it has stopped. Lanes in `keep` stay leased until they lapse.

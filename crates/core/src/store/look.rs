@@ -8,12 +8,16 @@ use crate::message::Message;
 
 /// What to read. One look is one round trip.
 ///
+/// [`Reading::Lanes`] is what follows; [`Reading::Line`] is said at its name.
+///
 /// Two kinds of rows are given. **Ready** rows have neither due time nor retry time, are not held
 /// and not quarantined; they come per lane in seq order, above the lane's `after`. **Waiting** rows
 /// have a due or retry time that has come; they are given whatever their seq, in the order of that
 /// time, then seq. Rows whose seq is in `known` are left out of both.
 #[derive(Debug, Clone, Default)]
 pub struct Look {
+    /// In which order.
+    pub reading: Reading,
     /// Where to read.
     pub lanes: Vec<LaneLook>,
     /// Whether to read ready rows.
@@ -32,6 +36,21 @@ pub struct Look {
     /// At most this many bytes of bodies and headers. Sizes are read before bodies. The first row
     /// is given whatever it weighs, so that no row is too big to leave.
     pub bytes_max: usize,
+}
+
+/// In which order a look reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reading {
+    /// Lane by lane, ready rows and waiting ones apart.
+    #[default]
+    Lanes,
+    /// One line of all rows, in the order of their seqs, for the owner of every lane: ready rows, and
+    /// waiting ones whose time has come. Whatever the bounds, what is given is the beginning of the
+    /// line, but for known rows, and a row that is blocked stands in it as such.
+    ///
+    /// Nothing behind a row that has failed and holds is given, nor that row before its retry time
+    /// has come. While there is one, no horizon is given: the floors stay where they are.
+    Line,
 }
 
 /// Where to read ready rows of one lane.
@@ -83,9 +102,9 @@ pub struct Row {
     pub key: Option<Arc<str>>,
     /// How often its own publish has failed.
     pub attempts: u32,
-    /// It failed before, so it is what its key's followers wait for.
+    /// It failed before and holds, so it is what its key's followers wait for.
     pub blocker: bool,
-    /// It was given as a waiting row, by its time.
+    /// It has a due or a retry time: it is found by that, wherever the floor is.
     pub waiting: bool,
     /// What it says.
     pub content: Content,
@@ -98,7 +117,8 @@ pub enum Content {
     Message(Arc<Message>),
     /// It does not decode, for this reason. The reason quotes no value.
     Undecodable(String),
-    /// Not read: an earlier row of its key is retrying or in quarantine, so it has to be held.
+    /// Not read: an earlier row of its key is retrying or in quarantine and holds, so it has to be
+    /// held.
     ///
     /// A ready row is blocked by a blocker with a lower seq, a row that falls due by any blocker of
     /// its key, a retrying row by a blocker with a lower seq.

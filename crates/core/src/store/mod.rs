@@ -20,12 +20,13 @@ use std::fmt;
 use async_trait::async_trait;
 
 pub use desk::{
-    Mended, OutboxDesk, Place, QuarantinedMessage, Schema, SchemaState, Standing, Stats, Which,
+    Holder, Mended, OutboxDesk, Place, QuarantinedMessage, Schema, SchemaState, Standing, Stats,
+    Which,
 };
 pub use doctor::{Doctor, Finding, Grade};
 pub use kept::{KeptDesk, KeptLook, KeptMark, KeptMessage, Resent, Retention};
 pub use lease::{Ask, LaneLease, LeaseGrant, LeaseRequest, RelayId};
-pub use look::{Content, Horizon, LaneLook, Look, Row, Sight};
+pub use look::{Content, Horizon, LaneLook, Look, Reading, Row, Sight};
 pub use resend::{Resend, Resending, Wanted};
 pub use tail::TailDesk;
 pub use verdict::{ERROR_CHARS_MAX, Outcome, QuarantineReason, Settled, Verdict, clean_error};
@@ -48,8 +49,8 @@ pub trait OutboxStore: fmt::Debug + Send + Sync + 'static {
     /// In this order: (1) the relay's own row is written with an end of now + `ttl`; (2) lanes in
     /// `release` that it still holds at that epoch are given back, with their floor; (3) lanes in
     /// `keep` that it still holds at that epoch get a new end and floor; (4) with [`Ask::Share`] it
-    /// takes free and lapsed lanes until it has `share = ceil(lanes / live relays)`. Taking a lane
-    /// adds 1 to its epoch. A lane whose lease lapsed but which nobody took is renewed under the
+    /// takes free and lapsed lanes until it has `share = ceil(lanes / live relays)`, with [`Ask::All`]
+    /// all of them or none. Taking a lane adds 1 to its epoch. A lane whose lease lapsed but which nobody took is renewed under the
     /// same epoch. With [`Ask::Leave`] the relay's row is deleted and nothing is taken.
     /// (5) In the lanes it then holds, a key that has held rows and no blocker gets one: its lowest
     /// held row is no longer held and has a retry time of now. (Held rows that became ready all at
@@ -77,9 +78,10 @@ pub trait OutboxStore: fmt::Debug + Send + Sync + 'static {
     /// its own seq where that is higher, in the same transaction. Where a published row leaves held
     /// rows without a blocker and does not let them go, since it came under an older epoch, or was
     /// no blocker when it was read, the lowest of them becomes one in the same transaction, as in
-    /// [`OutboxStore::lease`]: the owner has read past them, and a later one could go before them.
-    /// Where the store is told to keep what is published ([`Retention`]), a published row is moved to
-    /// what is kept in the same statement, in the order of the verdicts; errands are not kept, nor
+    /// [`OutboxStore::lease`]: the owner has read past them, and a later one could go before them. The
+    /// same happens where a row stops holding, since it failed under a policy by which it holds
+    /// nobody. Where the store is told to keep what is published ([`Retention`]), a published row is moved
+    /// to what is kept in the same statement, in the order of the verdicts; errands are not kept, nor
     /// what was kept at its first publish and sent again.
     ///
     /// # Errors

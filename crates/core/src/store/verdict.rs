@@ -29,8 +29,9 @@ pub enum Outcome {
         /// The row was a blocker.
         releases: bool,
     },
-    /// Try again `after` this long, by the database's clock. With `holds`, the key's later rows are
-    /// held until then.
+    /// Try again `after` this long, by the database's clock. With `holds`, which is kept with the row,
+    /// the key's later rows are held until it is published. Without, the row holds nobody, also
+    /// where it did before.
     Retry {
         /// How long to wait.
         after: Duration,
@@ -38,11 +39,12 @@ pub enum Outcome {
         error: String,
         /// Whether this counts as an attempt of the message's own.
         counts: bool,
-        /// Whether the key's later rows are held.
+        /// Whether later rows are held.
         holds: bool,
     },
-    /// Set aside, with the reason. With `holds`, the key's later rows are held until it is requeued
-    /// or discarded.
+    /// Set aside, with the reason. With `holds`, which is kept with the row, the key's later rows are
+    /// held until it is requeued and published, or discarded. Without, the row holds nobody, also
+    /// where it did before.
     Quarantined {
         /// Why.
         reason: QuarantineReason,

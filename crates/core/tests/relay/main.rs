@@ -12,5 +12,6 @@ mod failures;
 mod order;
 mod ownership;
 mod panics;
+mod policies;
 mod scene;
 mod trouble;

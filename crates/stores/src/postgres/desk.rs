@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sendoff_core::message::Headers;
 use sendoff_core::store::{
-    Mended, OutboxDesk, Place, QuarantinedMessage, Schema, Standing, Stats, Which,
+    Holder, Mended, OutboxDesk, Place, QuarantinedMessage, Schema, Standing, Stats, Which,
 };
 use sendoff_core::time::Timestamp;
 use sendoff_core::{Message, Result};
@@ -65,6 +65,11 @@ impl OutboxDesk for PostgresStore {
         let params: [&(dyn ToSql + Sync); 2] = [&after_seq, &i64::from(rows_max)];
         let rows = self.read("reading the quarantine", sql::QUARANTINED, &params).await?;
         Ok(rows.iter().map(quarantined).collect())
+    }
+
+    async fn holders(&self, rows_max: u32) -> Result<Vec<Holder>> {
+        let rows = self.read("reading what holds", sql::HOLDERS, &[&i64::from(rows_max)]).await?;
+        Ok(rows.iter().map(holder).collect())
     }
 
     async fn requeue(&self, which: &Which) -> Result<Mended> {
@@ -211,6 +216,21 @@ pub(super) fn standing(row: &Row) -> Standing {
         last_error: row.get(12),
         owner: row.get(13),
         held_behind: row.get(15),
+    }
+}
+
+fn holder(row: &Row) -> Holder {
+    Holder {
+        seq: row.get(0),
+        id: row.get(1),
+        source: row.get(2),
+        topic: row.get(3),
+        key: row.get(4),
+        place: if row.get(5) { Place::Quarantined } else { Place::Retrying },
+        attempts: u32::try_from(row.get::<_, i32>(6)).unwrap_or(0),
+        retry_at: time(row, 7),
+        error: row.get(8),
+        holds: count(row, 9),
     }
 }
 

@@ -47,8 +47,9 @@ pub(super) async fn lease(pool: &Pool, request: &LeaseRequest) -> Result<LeaseGr
     let machine = Machine::this();
     let statement = checkout.statement(sql::LEASE).await?;
     let relay = request.relay.as_str();
-    let (share, leave) = (request.ask == Ask::Share, request.ask == Ask::Leave);
-    let params: [&(dyn ToSql + Sync); 15] = [
+    let (all, leave) = (request.ask == Ask::All, request.ask == Ask::Leave);
+    let share = all || request.ask == Ask::Share;
+    let params: [&(dyn ToSql + Sync); 16] = [
         &relay,
         &ttl,
         &keep.lanes,
@@ -64,6 +65,7 @@ pub(super) async fn lease(pool: &Pool, request: &LeaseRequest) -> Result<LeaseGr
         &machine.pid,
         &env!("CARGO_PKG_VERSION"),
         &request.target,
+        &all,
     ];
     let client = checkout.client();
     let (begin, lock) = (checkout.begin(), sql::lease_lock(checkout.schema()));

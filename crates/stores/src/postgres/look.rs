@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::{OptionFuture, join3};
+use futures_util::future::{OptionFuture, join, join3};
 use sendoff_core::lane::Lane;
 use sendoff_core::message::{Headers, StoredMessage};
-use sendoff_core::store::{Content, Horizon, Look, Row, Sight};
+use sendoff_core::store::{Content, Horizon, Look, Reading, Row, Sight};
 use sendoff_core::{Message, Result};
 use tokio_postgres::Row as Columns;
 use tokio_postgres::types::ToSql;
@@ -24,6 +24,10 @@ pub(super) const DOING: &str = "reading the outbox";
 const WAITING_OVERSAMPLING: usize = 4;
 /// And at least so many.
 const WAITING_LANE_ROWS_MIN: usize = 256;
+
+/// The line of all rows takes this many times the even share of each lane, and at least so many.
+const LINE_OVERSAMPLING: usize = 2;
+const LINE_LANE_ROWS_MIN: usize = 16;
 
 /// What one look asks, as the statements take it.
 struct Asked<'a> {
@@ -102,6 +106,9 @@ impl Bulk {
 }
 
 pub(super) async fn look(pool: &Pool, bulk: &Bulk, look: &Look) -> Result<Sight> {
+    if look.reading == Reading::Line {
+        return look_along(pool, look).await;
+    }
     let mut checkout = pool.checkout(DOING).await?;
     let asked = Asked::new(look);
     let mut by_size = bulk.by_size();
@@ -123,6 +130,47 @@ pub(super) async fn look(pool: &Pool, bulk: &Bulk, look: &Look) -> Result<Sight>
     }
     if look.ready && by_size == BySize::Sums {
         bulk.note(&sight, look.bytes_max / look.rows_max.max(1));
+    }
+    checkout.keep();
+    Ok(sight)
+}
+
+/// The line of all rows.
+async fn look_along(pool: &Pool, look: &Look) -> Result<Sight> {
+    let mut checkout = pool.checkout(DOING).await?;
+    let asked = Asked::new(look);
+    let last_seq = checkout.statement(sql::LAST_SEQ, &[]).await?;
+    let line = checkout.statement(sql::LOOK_LINE, &[]).await?;
+    let even = look.rows_max.div_ceil(look.lanes.len().max(1));
+    let lane_rows = number(even.saturating_mul(LINE_OVERSAMPLING).max(LINE_LANE_ROWS_MIN));
+    let params: [&(dyn ToSql + Sync); 6] =
+        [&asked.lanes, &asked.afters, &asked.known, &asked.waiting_rows, &asked.bytes, &lane_rows];
+    let client = checkout.client();
+    // Sent, and so run, in this order: see `ask`.
+    let (last_seq, rows) =
+        join(client.query_one(&last_seq, &[]), client.query(&line, &params)).await;
+    let failed = |error| checkout.failed(error);
+    let (last_seq, rows) = (last_seq.map_err(failed)?, rows.map_err(failed)?);
+    let mut sight = Sight { horizon: horizon(&last_seq, &rows), ..Sight::default() };
+    for columns in &rows {
+        let mark: Option<i64> = columns.get(2);
+        match state_of(columns) {
+            state::HEADER => {}
+            state::LINE => {
+                let (stopped, left) = (columns.get::<_, i64>(1) & 1, columns.get::<_, i64>(1) & 2);
+                if stopped > 0 {
+                    sight.horizon = None;
+                }
+                sight.truncated = left > 0;
+                sight.next_due_in =
+                    mark.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
+            }
+            state::LEFT_OUT => {
+                sight.truncated = true;
+                break;
+            }
+            state => sight.rows.push(read(columns, state, mark.is_some())),
+        }
     }
     checkout.keep();
     Ok(sight)
@@ -170,6 +218,8 @@ async fn ask(
 /// What the states of a row say, as the statements give them.
 mod state {
     pub(super) const HEADER: i16 = -1;
+    /// The second header of [`super::sql::LOOK_LINE`].
+    pub(super) const LINE: i16 = -2;
     pub(super) const BLOCKED: i16 = 1;
     pub(super) const LEFT_OUT: i16 = 2;
 }

@@ -37,20 +37,22 @@ const MIGRATIONS: [(u32, &str); 3] = [
         3,
         concat!(
             include_str!("migrations/0003_keep.sql"),
+            include_str!("migrations/0003_policy.sql"),
             include_str!("migrations/0003_roles.sql"),
         ),
     ),
 ];
 
 /// Tables, indexes and sequences in the schema `sendoff`.
-const RELATIONS: [&str; 36] = [
+const RELATIONS: [&str; 37] = [
     "schema_version",
     "outbox",
     "outbox_seq_seq",
     "outbox_pkey",
     "outbox_ready",
     "outbox_waiting",
-    "outbox_blockers",
+    "outbox_holders",
+    "outbox_stop",
     "outbox_held",
     "outbox_quarantine",
     "message_key",

@@ -30,7 +30,7 @@ const TAKE_NAMES: [&str; 4] = ["to_regclass(", "to_regnamespace(", "to_regrole("
 /// assert_eq!(SchemaName::new("Shop 2").unwrap().as_str(), "Shop 2");
 /// assert!(SchemaName::new("pg_mine").is_err());
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SchemaName(Option<Arc<Name>>);
 
 /// The schema `sendoff`.
@@ -40,12 +40,6 @@ pub(super) static USUAL: SchemaName = SchemaName(None);
 struct Name {
     plain: String,
     quoted: String,
-}
-
-impl Default for SchemaName {
-    fn default() -> Self {
-        Self(None)
-    }
 }
 
 impl fmt::Display for SchemaName {

@@ -105,14 +105,16 @@ struct Changes<'a> {
     counts: Vec<bool>,
     errors: Vec<String>,
     reasons: Vec<Option<&'a str>>,
+    holds: Vec<bool>,
 }
 
 /// The verdicts, sorted by what is to be done.
 #[derive(Default)]
 struct Sorted<'a> {
     published: Vec<i64>,
-    published_lanes: Vec<i16>,
-    published_keys: Vec<Option<&'a str>>,
+    /// Lanes and keys of rows that go, or from now on hold nobody.
+    leaving_lanes: Vec<i16>,
+    leaving_keys: Vec<Option<&'a str>>,
     /// Published blockers, whose keys are let go.
     freed: Rows<'a>,
     failed: Rows<'a>,
@@ -136,8 +138,7 @@ impl<'a> Sorted<'a> {
         match &verdict.outcome {
             Outcome::Published { releases } => {
                 self.published.push(verdict.seq);
-                self.published_lanes.push(lane_number(verdict.lane));
-                self.published_keys.push(verdict.key.as_deref());
+                self.leave(verdict);
                 if *releases && verdict.key.is_some() {
                     self.freed.push(verdict);
                 }
@@ -165,9 +166,18 @@ impl<'a> Sorted<'a> {
         // Cleaned already by contract; a NUL would make every try of this settlement fail.
         self.changes.errors.push(clean_error(error));
         self.failed.push(verdict);
+        self.changes.holds.push(holds);
         if holds && verdict.key.is_some() {
             self.holding.push(verdict);
         }
+        if !holds {
+            self.leave(verdict);
+        }
+    }
+
+    fn leave(&mut self, verdict: &'a Verdict) {
+        self.leaving_lanes.push(lane_number(verdict.lane));
+        self.leaving_keys.push(verdict.key.as_deref());
     }
 
     /// Nothing but publishes that let nobody go.
@@ -237,6 +247,7 @@ async fn write(
         &sorted.changes.counts,
         &sorted.changes.errors,
         &sorted.changes.reasons,
+        &sorted.changes.holds,
     ]);
     let text = if keeps { sql::SETTLE_KEEPING } else { sql::SETTLE };
     let settle = checkout.statement(text).await?;
@@ -245,7 +256,7 @@ async fn write(
 
 /// The order is: verdicts, followers of what failed, rows that were found blocked, and last what is
 /// let go, so that a row which the same settlement holds is let go as well. At the very end, keys
-/// that a publish left with held rows and no blocker get one.
+/// that a publish or a policy left with held rows and no blocker get one.
 async fn settle_in_transaction(
     checkout: &mut Checkout<'_>,
     sorted: &Sorted<'_>,
@@ -255,7 +266,7 @@ async fn settle_in_transaction(
     let followers = prepare(checkout, sql::HOLD_FOLLOWERS, &sorted.holding).await?;
     let hold = prepare(checkout, sql::HOLD, &sorted.held).await?;
     let release = prepare(checkout, sql::RELEASE, &sorted.freed).await?;
-    let promote = match sorted.published.as_slice() {
+    let promote = match sorted.leaving_lanes.as_slice() {
         [] => None,
         _ => Some(checkout.statement(sql::PROMOTE).await?),
     };
@@ -265,7 +276,7 @@ async fn settle_in_transaction(
     let held_params = sorted.held.params(&relay);
     let mut freed_params = sorted.freed.params(&relay);
     freed_params.extend([&sorted.freed.keys as &(dyn ToSql + Sync), &RELEASE_ROWS]);
-    let promote_params: Params<'_> = vec![&sorted.published_lanes, &sorted.published_keys];
+    let promote_params: Params<'_> = vec![&sorted.leaving_lanes, &sorted.leaving_keys];
     let client = checkout.client();
     let begin = checkout.begin();
     // Polled, and so sent, in this order. If one fails, those after it do nothing, and the COMMIT

@@ -112,7 +112,7 @@ impl OutboxStore for PostgresStore {
 
     async fn look(&self, look: &Look) -> Result<Sight> {
         let pool = if look.background { &self.walks } else { &self.looks };
-        pool.bounded(look::DOING, look::look(pool, &self.bulk, look)).await
+        Box::pin(pool.bounded(look::DOING, look::look(pool, &self.bulk, look))).await
     }
 
     async fn settle(&self, relay: &RelayId, verdicts: &[Verdict]) -> Result<Settled> {

@@ -7,7 +7,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 use sendoff_core::message::Headers;
 use sendoff_core::store::{
-    Mended, OutboxDesk, Place, QuarantinedMessage, Schema, Standing, Stats, Which,
+    Holder, Mended, OutboxDesk, Place, QuarantinedMessage, Schema, Standing, Stats, Which,
 };
 use sendoff_core::time::Timestamp;
 use sendoff_core::{Error, ErrorKind, Message, Result};
@@ -70,6 +70,19 @@ impl OutboxDesk for SqliteStore {
                         .query_map((after_seq, rows_max), quarantined)?
                         .collect::<rusqlite::Result<_>>()?;
                     Ok(page)
+                })
+            })
+            .await
+    }
+
+    async fn holders(&self, rows_max: u32) -> Result<Vec<Holder>> {
+        self.desk
+            .run("reading what holds", move |session| {
+                session.read(|tx| {
+                    let mut holders = tx.prepare_cached(sql::line::HOLDERS)?;
+                    let holders =
+                        holders.query_map([rows_max], holder)?.collect::<rusqlite::Result<_>>()?;
+                    Ok(holders)
                 })
             })
             .await
@@ -185,6 +198,22 @@ pub(super) fn standing(row: &Row<'_>, now: i64) -> rusqlite::Result<Standing> {
         last_error: text(row, 11)?,
         owner: seq.and(text(row, 15)?),
         held_behind: text(row, 14)?,
+    })
+}
+
+fn holder(row: &Row<'_>) -> rusqlite::Result<Holder> {
+    let retry_at: Option<i64> = row.get(7)?;
+    Ok(Holder {
+        seq: row.get(0)?,
+        id: text(row, 1)?.unwrap_or_default(),
+        source: text(row, 2)?.unwrap_or_default(),
+        topic: text(row, 3)?.unwrap_or_default(),
+        key: text(row, 4)?,
+        place: if row.get(5)? { Place::Quarantined } else { Place::Retrying },
+        attempts: row.get(6)?,
+        retry_at: retry_at.and_then(time),
+        error: text(row, 8)?,
+        holds: row.get(9)?,
     })
 }
 

@@ -49,7 +49,7 @@ pub(super) fn lease(
             None => true,
             Some(owner) => lane.until <= now || dead.contains(owner),
         };
-        if request.ask == Ask::Share && is_free {
+        if matches!(request.ask, Ask::Share | Ask::All) && is_free {
             tx.prepare_cached(sql::LANE_TAKE)?.execute((me, until))?;
             lane = read_lane(tx, session.file)?;
         }
@@ -58,6 +58,9 @@ pub(super) fn lease(
             lanes.push(LaneLease { lane: Lane(0), epoch: lane.epoch, floor: lane.floor });
             let mut cursor = cursor.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             *cursor = mend_orphans(tx, cursor.take(), now)?;
+        }
+        if request.ask == Ask::All && lanes.is_empty() {
+            tx.prepare_cached(sql::RELAY_DELETE)?.execute([me])?;
         }
         let relays: i64 =
             tx.prepare_cached(sql::RELAYS_COUNT)?.query_row([now], |row| row.get(0))?;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Row as SqlRow, Rows};
+use rusqlite::{Connection, OptionalExtension, Row as SqlRow, Rows};
 use sendoff_core::lane::Lane;
 use sendoff_core::message::{Headers, Message, StoredMessage};
-use sendoff_core::store::{Content, Horizon, Look, Row, Sight};
+use sendoff_core::store::{Content, Horizon, Look, Reading, Row, Sight};
 use sendoff_core::time::Timestamp;
 use sendoff_core::{Error, Result as CoreResult};
 
@@ -33,7 +33,8 @@ mod column {
     pub(super) const HEADERS: usize = 10;
     pub(super) const BODY: usize = 11;
     pub(super) const BLOCKED: usize = 12;
-    pub(super) const WAIT_UNTIL: usize = 13;
+    pub(super) const HOLDS: usize = 13;
+    pub(super) const WAIT_UNTIL: usize = 14;
 }
 
 /// Rows taken so far, against the bounds of the look.
@@ -65,6 +66,11 @@ pub(super) fn look(session: &Session<'_>, look: &Look) -> Result<Sight, Failure>
         let mut sight = Sight::default();
         let has_blockers: bool =
             tx.prepare_cached(sql::HAS_BLOCKERS)?.query_row([], |row| row.get(0))?;
+        if look.reading == Reading::Line {
+            basket.look_along(tx, &mut sight, has_blockers, lane.after)?;
+            sight.rows = basket.rows;
+            return Ok(sight);
+        }
         if look.ready {
             sight.horizon = Some(horizon(tx)?);
             sight.truncated = basket.look_ready(tx, has_blockers, lane.after)?;
@@ -128,6 +134,46 @@ impl Basket<'_> {
         Ok(false)
     }
 
+    /// The line of all rows: which there are, then one by one.
+    fn look_along(
+        &mut self,
+        tx: &Connection,
+        sight: &mut Sight,
+        has_blockers: bool,
+        after: i64,
+    ) -> Result<(), Failure> {
+        let now = Session::now(tx)?;
+        let stop: Option<i64> =
+            tx.prepare_cached(sql::line::STOP)?.query_row([], |row| row.get(0)).optional()?;
+        if stop.is_none() {
+            sight.horizon = Some(horizon(tx)?);
+        }
+        let mut seqs = tx.prepare_cached(sql::line::SEQS)?;
+        let mut seqs = seqs.query((after, now, stop.unwrap_or(i64::MAX)))?;
+        while let Some(row) = seqs.next()? {
+            let seq: i64 = row.get(0)?;
+            if self.known.contains(&seq) {
+                continue;
+            }
+            let mut one = tx.prepare_cached(sql::READY_ONE)?;
+            let mut one = one.query((has_blockers, seq))?;
+            let Some(row) = one.next()? else { continue };
+            let time: (Option<i64>, Option<i64>) =
+                (row.get(column::DUE_AT)?, row.get(column::RETRY_AT)?);
+            self.waiting = time != (None, None);
+            if !self.take(tx, row, self.look.rows_max)? {
+                sight.truncated = true;
+                break;
+            }
+        }
+        let next: Option<i64> = tx
+            .prepare_cached(sql::line::NEXT_DUE)?
+            .query_row([now], |row| row.get(0))
+            .optional()?;
+        sight.next_due_in = next.map(|at| until(now, at));
+        Ok(())
+    }
+
     /// Answers when the next row that was not given falls due.
     fn take_waiting(
         &mut self,
@@ -141,8 +187,7 @@ impl Basket<'_> {
             }
             let until: i64 = row.get(column::WAIT_UNTIL)?;
             if until > now {
-                let wait = u64::try_from(until.saturating_sub(now)).unwrap_or(0);
-                return Ok(Some(Duration::from_micros(wait)));
+                return Ok(Some(self::until(now, until)));
             }
             if !self.take(tx, row, self.look.rows_max)? {
                 return Ok(Some(Duration::ZERO));
@@ -167,19 +212,24 @@ impl Basket<'_> {
         self.bytes = self.bytes.saturating_add(bytes);
         self.kind_rows += 1;
         let content = if blocked { Content::Blocked } else { decode(tx, row)? };
-        let retry_at: Option<i64> = row.get(column::RETRY_AT)?;
+        let (retry_at, holds): (Option<i64>, bool) =
+            (row.get(column::RETRY_AT)?, row.get(column::HOLDS)?);
         self.rows.push(Row {
             seq: row.get(column::SEQ)?,
             lane: Lane(0),
             // A key that is not text does not decode, and then it is not needed either.
             key: row.get::<_, Option<String>>(column::KEY).unwrap_or_default().map(Arc::from),
             attempts: row.get(column::ATTEMPTS)?,
-            blocker: retry_at.is_some(),
+            blocker: retry_at.is_some() && holds,
             waiting: self.waiting,
             content,
         });
         Ok(true)
     }
+}
+
+fn until(now: i64, at: i64) -> Duration {
+    Duration::from_micros(u64::try_from(at.saturating_sub(now)).unwrap_or(0))
 }
 
 fn size(row: &SqlRow<'_>) -> Result<usize, rusqlite::Error> {

@@ -63,17 +63,23 @@ pub(super) fn migrate(session: &Session<'_>) -> Result<Schema, Failure> {
         tx.execute_batch(sql::VERSION_TABLE)?;
         // All of them, also those that ran before: something of them may have been dropped.
         for (version, migration) in (1_u32..).zip(sql::MIGRATIONS) {
+            add_columns(tx, version)?;
             tx.execute_batch(migration)?;
             tx.execute(sql::VERSION_WRITE, (version, checksum(migration)))?;
-        }
-        for (table, column, kind) in sql::COLUMNS_ADDED {
-            if tx.query_row(sql::LACKS_COLUMN, (table, column), |row| row.get(0))? {
-                tx.execute_batch(&sql::add_column(table, column, kind))?;
-            }
         }
         tx.execute(sql::USABLE_FROM_WRITE, (NEEDED, USABLE_FROM))?;
         schema(tx)
     })
+}
+
+/// Adds the columns that a version has more than the one before it.
+fn add_columns(tx: &Connection, version: u32) -> Result<(), Failure> {
+    for (_, is_there, add) in sql::columns::ADDED.iter().filter(|(of, ..)| *of == version) {
+        if !tx.query_row(is_there, [], |row| row.get(0))? {
+            tx.execute_batch(add)?;
+        }
+    }
+    Ok(())
 }
 
 /// Refuses what this program would not understand, before it does any harm. The table that is not

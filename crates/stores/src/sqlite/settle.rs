@@ -41,7 +41,7 @@ pub(super) fn settle(
             .optional()?;
         let keeps = keep::keeps(tx)?;
         let mut settled = Settled::default();
-        let mut gone: Vec<(&Verdict, bool)> = Vec::new();
+        let mut leaving: Vec<(&Verdict, bool)> = Vec::new();
         let mut holding = Holding::default();
         for verdict in verdicts {
             let is_fenced = verdict.lane != Lane(0) || epoch != Some(verdict.epoch);
@@ -56,20 +56,20 @@ pub(super) fn settle(
                     }
                     if tx.prepare_cached(sql::PUBLISHED)?.execute([verdict.seq])? == 1 {
                         settled.published += 1;
-                        gone.push((verdict, *releases && !is_fenced));
+                        leaving.push((verdict, *releases && !is_fenced));
                     }
                 }
                 _ if is_fenced => {}
-                outcome => {
-                    if set_aside(tx, verdict.seq, outcome, now)? {
-                        holding.insert(verdict);
-                    }
-                }
+                outcome => match set_aside(tx, verdict.seq, outcome, now)? {
+                    Some(true) => holding.insert(verdict),
+                    Some(false) => leaving.push((verdict, false)),
+                    None => {}
+                },
             }
         }
         holding.hold_followers(tx)?;
         // Last, so that a row which the same settlement holds is let go as well.
-        settled.released = let_go_behind(tx, &gone, now)?;
+        settled.released = let_go_behind(tx, &leaving, now)?;
         if settled.published > 0 {
             let published = i64::try_from(settled.published).unwrap_or(i64::MAX);
             tx.prepare_cached(sql::PUBLISHED_COUNT)?.execute([published])?;
@@ -78,21 +78,29 @@ pub(super) fn settle(
     })
 }
 
-/// Everything but a publish. Answers whether the row is now what its key waits for.
-fn set_aside(tx: &Connection, seq: i64, outcome: &Outcome, now: i64) -> Result<bool, Failure> {
+/// Everything but a publish. Answers, of a row that failed, whether it is now what its key waits for.
+fn set_aside(
+    tx: &Connection,
+    seq: i64,
+    outcome: &Outcome,
+    now: i64,
+) -> Result<Option<bool>, Failure> {
     let (changed, holds) = match outcome {
-        Outcome::Published { .. } => (0, false),
-        Outcome::Held => (tx.prepare_cached(sql::HOLD)?.execute([seq])?, false),
+        Outcome::Published { .. } => return Ok(None),
+        Outcome::Held => {
+            tx.prepare_cached(sql::HOLD)?.execute([seq])?;
+            return Ok(None);
+        }
         Outcome::Retry { after, error, counts, holds } => {
             let mut retry = tx.prepare_cached(sql::RETRY)?;
-            (retry.execute((seq, later(now, *after), counts, error))?, *holds)
+            (retry.execute((seq, later(now, *after), counts, error, holds))?, *holds)
         }
         Outcome::Quarantined { reason, error, holds } => {
             let mut quarantine = tx.prepare_cached(sql::QUARANTINE)?;
-            (quarantine.execute((seq, now, reason.as_str(), error))?, *holds)
+            (quarantine.execute((seq, now, reason.as_str(), error, holds))?, *holds)
         }
     };
-    Ok(changed == 1 && holds)
+    Ok((changed == 1).then_some(holds))
 }
 
 /// Keys whose rows failed in this settlement, with the lowest such seq.
@@ -128,13 +136,13 @@ impl<'a> Holding<'a> {
     }
 }
 
-/// Lets go what was held behind rows that are gone; answers how many.
-fn let_go_behind(tx: &Connection, gone: &[(&Verdict, bool)], now: i64) -> Result<u64, Failure> {
-    if gone.is_empty() || !tx.prepare_cached(sql::HAS_HELD)?.query_row([], |row| row.get(0))? {
+/// Lets go what was held behind rows that are gone, or hold nobody any more; answers how many.
+fn let_go_behind(tx: &Connection, leaving: &[(&Verdict, bool)], now: i64) -> Result<u64, Failure> {
+    if leaving.is_empty() || !tx.prepare_cached(sql::HAS_HELD)?.query_row([], |row| row.get(0))? {
         return Ok(0);
     }
     let mut released = 0;
-    for (verdict, releases) in gone {
+    for (verdict, releases) in leaving {
         let Some(key) = &verdict.key else { continue };
         let held = HeldKey::of(tx, key.as_bytes())?;
         if *releases && held.stuck(tx)? <= RELEASED_MAX {

@@ -6,8 +6,6 @@
 //!
 //! What does not belong here: the meaning of a row. See `look.rs`, `lease.rs` and `settle.rs`.
 
-pub(super) mod barrier;
-
 /// The one clock: SQLite's own, in whole microseconds since 1970 (it counts milliseconds).
 ///
 /// Julian days are kept inside SQLite as whole milliseconds, so the rounding gives those back.
@@ -31,10 +29,10 @@ macro_rules! is_waiting {
     };
 }
 
-/// Blockers: the condition of the index `sendoff_outbox_blockers`.
+/// Blockers: the condition of the index `sendoff_outbox_holders`.
 macro_rules! is_blocker {
     () => {
-        "(retry_at IS NOT NULL OR quarantined_at IS NOT NULL)"
+        "(retry_at IS NOT NULL OR quarantined_at IS NOT NULL) AND holds"
     };
 }
 
@@ -45,9 +43,9 @@ macro_rules! blocker_of_outer {
         concat!(
             "SELECT b.",
             $column,
-            " FROM sendoff_outbox b INDEXED BY sendoff_outbox_blockers
+            " FROM sendoff_outbox b INDEXED BY sendoff_outbox_holders
               WHERE b.key = sendoff_outbox.key
-                AND (b.retry_at IS NOT NULL OR b.quarantined_at IS NOT NULL)
+                AND (b.retry_at IS NOT NULL OR b.quarantined_at IS NOT NULL) AND b.holds
                 AND (b.seq < sendoff_outbox.seq
                      OR (sendoff_outbox.due_at IS NOT NULL AND sendoff_outbox.retry_at IS NULL
                          AND b.seq <> sendoff_outbox.seq))
@@ -55,6 +53,10 @@ macro_rules! blocker_of_outer {
         )
     };
 }
+
+pub(super) mod barrier;
+pub(super) mod columns;
+pub(super) mod line;
 
 /// What a look reads of a row. Bodies and headers up to 4 KiB come along; of larger ones only the
 /// size is read (SQLite takes it from the record's head), and [`CONTENT`] reads them once it is
@@ -69,7 +71,7 @@ macro_rules! look_columns {
              CASE WHEN octet_length(body) <= 4096 THEN body END AS body_inline,
              CASE WHEN ?1 AND key IS NOT NULL THEN EXISTS (",
             blocker_of_outer!("seq"),
-            ") ELSE 0 END AS blocked"
+            ") ELSE 0 END AS blocked, holds"
         )
     };
 }
@@ -93,7 +95,7 @@ pub(super) const NOW: &str = concat!("SELECT ", now!());
 pub(super) const MIGRATIONS: [&str; 3] = [
     include_str!("migrations/0001_outbox.sql"),
     include_str!("migrations/0002_barrier.sql"),
-    concat!(include_str!("migrations/0003_keep.sql")),
+    concat!(include_str!("migrations/0003_keep.sql"), include_str!("migrations/0003_policy.sql"),),
 ];
 
 pub(super) const VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS sendoff_schema_version (
@@ -118,12 +120,13 @@ pub(super) const OBJECTS: &str =
     r"SELECT name FROM sqlite_schema WHERE name LIKE 'sendoff\_%' ESCAPE '\'";
 
 /// What the migrations make, in the order in which a person would want to read it.
-pub(super) const OBJECTS_NEEDED: [&str; 30] = [
+pub(super) const OBJECTS_NEEDED: [&str; 31] = [
     "sendoff_schema_version",
     "sendoff_outbox",
     "sendoff_outbox_ready",
     "sendoff_outbox_waiting",
-    "sendoff_outbox_blockers",
+    "sendoff_outbox_holders",
+    "sendoff_outbox_stop",
     "sendoff_outbox_held",
     "sendoff_outbox_quarantine",
     "sendoff_message_key",
@@ -154,7 +157,7 @@ pub(super) const OBJECTS_NEEDED: [&str; 30] = [
 // Looks.
 
 pub(super) const HAS_BLOCKERS: &str = concat!(
-    "SELECT EXISTS (SELECT 1 FROM sendoff_outbox INDEXED BY sendoff_outbox_blockers WHERE ",
+    "SELECT EXISTS (SELECT 1 FROM sendoff_outbox INDEXED BY sendoff_outbox_holders WHERE ",
     is_blocker!(),
     ")"
 );
@@ -236,13 +239,13 @@ pub(super) const PUBLISHED_COUNT: &str =
     "UPDATE sendoff_total SET published = published + ?1 WHERE one = 1";
 
 pub(super) const RETRY: &str = "UPDATE sendoff_outbox
-    SET retry_at = ?2, attempts = attempts + ?3, last_error = ?4
+    SET retry_at = ?2, attempts = attempts + ?3, last_error = ?4, holds = ?5
     WHERE seq = ?1";
 
 pub(super) const QUARANTINE: &str = "UPDATE sendoff_outbox
     SET quarantined_at = coalesce(quarantined_at, ?2),
         quarantine_reason = coalesce(quarantine_reason, ?3),
-        last_error = ?4, retry_at = NULL, held = 0
+        last_error = ?4, retry_at = NULL, held = 0, holds = ?5
     WHERE seq = ?1";
 
 /// Holds a row, where something that it has to wait for is still there: nothing else lets it go.
@@ -264,7 +267,7 @@ pub(super) const HOLD_FOLLOWER: &str = "UPDATE sendoff_outbox SET held = 1 WHERE
 
 /// The lowest blocker of a key (as a blob of its bytes).
 pub(super) const BLOCKER_FIRST: &str = concat!(
-    "SELECT min(seq) FROM sendoff_outbox INDEXED BY sendoff_outbox_blockers
+    "SELECT min(seq) FROM sendoff_outbox INDEXED BY sendoff_outbox_holders
       WHERE key = CAST(?1 AS TEXT) AND ",
     is_blocker!()
 );
@@ -292,7 +295,7 @@ pub(super) const LET_GO: &str = concat!(
 
 /// Lets go the first of them, with the retry time `?3`: it takes the blocker's place.
 pub(super) const PROMOTE: &str = concat!(
-    "UPDATE sendoff_outbox SET held = 0, retry_at = ?3 WHERE seq = (
+    "UPDATE sendoff_outbox SET held = 0, retry_at = ?3, holds = 1 WHERE seq = (
         SELECT seq FROM sendoff_outbox INDEXED BY sendoff_outbox_held WHERE ",
     is_stuck!(),
     " ORDER BY seq LIMIT 1)"
@@ -362,7 +365,7 @@ pub(super) const FIND: &str = concat!(
 
 pub(super) const QUARANTINED: &str = "SELECT seq, id, source, topic, key, headers,
         octet_length(body), quarantine_reason, last_error, attempts, quarantined_at,
-        CASE WHEN key IS NULL THEN 0 ELSE (
+        CASE WHEN key IS NULL OR NOT holds THEN 0 ELSE (
             SELECT count(*) FROM sendoff_outbox h INDEXED BY sendoff_outbox_held
              WHERE h.held AND h.key = sendoff_outbox.key) END
     FROM sendoff_outbox INDEXED BY sendoff_outbox_quarantine

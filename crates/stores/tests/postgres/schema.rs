@@ -123,6 +123,33 @@ async fn a_database_that_is_not_utf8_is_refused_by_every_call() {
 }
 
 #[tokio::test]
+async fn a_store_of_the_second_version_is_upgraded_and_what_failed_goes_on_holding() {
+    let (store, url) = migrated().await;
+    store.send_all(&[message("1", "k"), message("2", "k")]).await.unwrap();
+    let client = connect(&url).await;
+    client
+        .batch_execute(
+            "ALTER TABLE sendoff.outbox DROP COLUMN holds; \
+             CREATE INDEX outbox_blockers ON sendoff.outbox (lane, key, seq) \
+              WHERE retry_at IS NOT NULL OR quarantined_at IS NOT NULL; \
+             UPDATE sendoff.outbox SET retry_at = now() + interval '1 hour' WHERE id = '1'; \
+             UPDATE sendoff.outbox SET held = true WHERE id = '2'; \
+             DELETE FROM sendoff.schema_version WHERE version = 3",
+        )
+        .await
+        .unwrap();
+    let schema = store.schema().await.unwrap();
+    assert_eq!((schema.version, schema.needed, schema.state), (2, 3, SchemaState::Missing));
+    let schema = store.migrate().await.unwrap();
+    assert_eq!((schema.version, schema.state), (3, SchemaState::Current));
+    store.send_all(&[message("3", "k")]).await.unwrap();
+    let rows = Owner::of(&store).await.rows(&store).await;
+    assert!(matches!(rows[0].content, sendoff_core::store::Content::Blocked), "{rows:?}");
+    let found = store.find("2", None).await.unwrap();
+    assert_eq!(found[0].held_behind.as_deref(), Some("1"));
+}
+
+#[tokio::test]
 async fn a_migration_works_where_somebody_else_made_the_schema() {
     let url = database().await;
     let client = connect(&url).await;

@@ -75,6 +75,7 @@ impl Owner {
 
     pub(crate) fn look(&self) -> Look {
         Look {
+            reading: sendoff_core::store::Reading::Lanes,
             lanes: self.lanes.iter().map(|l| LaneLook { lane: l.lane, after: 0 }).collect(),
             ready: true,
             waiting: true,

@@ -299,7 +299,9 @@ async fn a_store_of_the_first_version_is_upgraded_and_keeps_its_messages() {
     }
     service
         .execute_batch(
-            "DELETE FROM sendoff_schema_version WHERE version > 1;
+            "DROP INDEX sendoff_outbox_holders; DROP INDEX sendoff_outbox_stop;
+             ALTER TABLE sendoff_outbox DROP COLUMN holds;
+             DELETE FROM sendoff_schema_version WHERE version > 1;
              ALTER TABLE sendoff_schema_version DROP COLUMN usable_from;
              ALTER TABLE sendoff_relay DROP COLUMN version; ALTER TABLE sendoff_relay DROP COLUMN target;
              DROP TABLE sendoff_kept; DROP TABLE sendoff_retention; DROP TABLE sendoff_resent;",

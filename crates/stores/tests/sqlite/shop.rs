@@ -98,6 +98,7 @@ pub(crate) fn release(relay: &RelayId, lease: LaneLease) -> LeaseRequest {
 
 pub(crate) fn everything() -> Look {
     Look {
+        reading: sendoff_core::store::Reading::Lanes,
         lanes: vec![LaneLook { lane: Lane(0), after: 0 }],
         ready: true,
         waiting: true,

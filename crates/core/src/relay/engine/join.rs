@@ -18,7 +18,7 @@ impl Engine {
     /// Whether a row that fell due may be taken yet: it joins its key's order when it falls due, so
     /// behind everything of its lane that was sent before it was first seen due.
     pub(super) fn may_join(&mut self, row: &Row, sight: &Sight) -> bool {
-        if !row.waiting || row.blocker || row.key.is_none() {
+        if !row.waiting || row.blocker || row.key.is_none() || self.is_strict() {
             return true;
         }
         let Some(owned) = self.lanes.get(row.lane) else { return false };

@@ -1,8 +1,10 @@
 //! Verdicts: what is decided about a row before it is written.
 
 use super::Engine;
+use crate::lane::Lane;
 use crate::message::Message;
 use crate::publisher::PublishError;
+use crate::relay::policy::{Hold, Policy};
 use crate::relay::report::Report;
 use crate::relay::window::Confirmed;
 use crate::store::{Outcome, QuarantineReason, Verdict, clean_error};
@@ -50,14 +52,15 @@ impl Engine {
                 self.quarantine_unpublished(seq, reason, &error, Some(message));
             }
             Trouble::Refused(Refusal::NotNow(error), message) => {
-                if self.is_worn_out(failed_before + 1) {
+                let policy = *self.policy_of(&message);
+                if is_worn_out(&policy, failed_before + 1) {
                     let reason = QuarantineReason::Attempts;
                     self.quarantine_unpublished(seq, reason, error.detail(), Some(message));
                     return;
                 }
-                self.judge_failed(seq, failed_before + 1, error, Some(message));
-                for lane in self.window.refused(seq) {
-                    self.lanes.forgot_of_key(lane, self.looks.begun);
+                if self.judge_failed(seq, failed_before + 1, error, message) {
+                    let forgotten = self.window.refused(seq);
+                    self.forgot_of_line(&forgotten);
                 }
             }
         }
@@ -65,9 +68,11 @@ impl Engine {
 
     /// Answers whether the row is remembered.
     pub(super) fn judge_published(&mut self, seq: i64) -> bool {
-        let Some(Confirmed { lane, epoch, key, releases }) = self.window.confirmed(seq) else {
+        let Some(confirmed) = self.window.confirmed(seq) else {
             return false;
         };
+        let Confirmed { lane, epoch, key, releases, forgotten } = confirmed;
+        self.forgot_of_line(&forgotten);
         let outcome = Outcome::Published { releases };
         self.settles.judged();
         let verdict = Verdict { seq, lane, epoch, key, outcome };
@@ -80,37 +85,60 @@ impl Engine {
         let Some(entry) = self.window.get(seq) else {
             return;
         };
+        let Some(message) = entry.message.as_deref().cloned() else {
+            return;
+        };
         let attempts = entry.attempts + 1;
-        if self.is_worn_out(attempts) {
+        if is_worn_out(self.policy_of(&message), attempts) {
             self.set_aside(seq, QuarantineReason::Attempts, error.detail());
             return;
         }
-        let message = entry.message.as_deref().cloned();
-        self.judge_failed(seq, attempts, error, message);
-        for lane in self.window.failed(seq) {
-            self.lanes.forgot_of_key(lane, self.looks.begun);
+        let holds = self.judge_failed(seq, attempts, error, message);
+        self.go_on_behind(seq, holds);
+    }
+
+    /// What a failed publish leaves of the row's line: its followers wait, or the next one goes.
+    fn go_on_behind(&mut self, seq: i64, holds: bool) {
+        if holds {
+            let forgotten = self.window.failed(seq);
+            self.forgot_of_line(&forgotten);
+        } else {
+            self.window.passed(seq);
         }
     }
 
-    fn is_worn_out(&self, attempts: u32) -> bool {
-        self.parts.settings.attempts_max.is_some_and(|max| attempts >= max)
+    fn forgot_of_line(&mut self, lanes: &[Lane]) {
+        for lane in lanes {
+            self.lanes.forgot_of_key(*lane, self.looks.begun);
+        }
     }
 
-    /// It is tried again after a wait that follows from the failures so far.
+    /// It is tried again after a wait that follows from the failures so far. Answers whether later
+    /// rows have to wait until that is settled.
     fn judge_failed(
         &mut self,
         seq: i64,
         attempts: u32,
         error: PublishError,
-        message: Option<Message>,
-    ) {
-        let after = self.parts.settings.backoff.wait_with_jitter(attempts);
-        let holds = self.window.get(seq).is_some_and(|entry| entry.key.is_some());
-        let outcome =
-            Outcome::Retry { after, error: error.detail().to_owned(), counts: true, holds };
-        let report = message.map(|message| Report::PublishFailed { seq, message, error });
+        message: Message,
+    ) -> bool {
+        let policy = *self.policy_of(&message);
+        let holds = match policy.hold {
+            Hold::Key if self.has_key(seq) => Hold::Key,
+            Hold::All => Hold::All,
+            Hold::Key | Hold::None => Hold::None,
+        };
+        let after = policy.backoff.wait_with_jitter(attempts);
+        let outcome = Outcome::Retry {
+            after,
+            error: error.detail().to_owned(),
+            counts: true,
+            holds: holds != Hold::None,
+        };
         self.parts.progress.failed(1);
-        self.judge(seq, outcome, report);
+        let report = Report::PublishFailed { seq, message, error, holds };
+        self.judge(seq, outcome, Some(report));
+        holds != Hold::None || self.held_others(seq)
     }
 
     pub(super) fn quarantine(&mut self, seq: i64, error: &PublishError) {
@@ -119,10 +147,8 @@ impl Engine {
 
     fn set_aside(&mut self, seq: i64, reason: QuarantineReason, error: &str) {
         let message = self.window.get(seq).and_then(|entry| entry.message.as_deref().cloned());
-        self.judge_quarantined(seq, reason, error, message);
-        for lane in self.window.failed(seq) {
-            self.lanes.forgot_of_key(lane, self.looks.begun);
-        }
+        let holds = self.judge_quarantined(seq, reason, error, message);
+        self.go_on_behind(seq, holds);
     }
 
     fn quarantine_unpublished(
@@ -132,23 +158,40 @@ impl Engine {
         error: &str,
         message: Option<Message>,
     ) {
-        self.judge_quarantined(seq, reason, error, message);
-        for lane in self.window.refused(seq) {
-            self.lanes.forgot_of_key(lane, self.looks.begun);
+        if self.judge_quarantined(seq, reason, error, message) {
+            let forgotten = self.window.refused(seq);
+            self.forgot_of_line(&forgotten);
         }
     }
 
+    /// Answers whether later rows have to wait until that is settled.
     fn judge_quarantined(
         &mut self,
         seq: i64,
         reason: QuarantineReason,
         error: &str,
         message: Option<Message>,
-    ) {
+    ) -> bool {
+        let base = self.parts.policies.base();
+        let hold = message.as_ref().map_or(base, |message| self.policy_of(message)).hold;
+        let holds = match hold {
+            Hold::Key if self.has_key(seq) => Hold::Key,
+            Hold::Key | Hold::All | Hold::None => Hold::None,
+        };
         let error = clean_error(error);
-        let report = Report::Quarantined { seq, message, reason, error: error.clone() };
-        let holds = self.window.get(seq).is_some_and(|entry| entry.key.is_some());
-        self.judge(seq, Outcome::Quarantined { reason, error, holds }, Some(report));
+        let report = Report::Quarantined { seq, message, reason, error: error.clone(), holds };
+        let outcome = Outcome::Quarantined { reason, error, holds: holds != Hold::None };
+        self.judge(seq, outcome, Some(report));
+        holds != Hold::None || self.held_others(seq)
+    }
+
+    fn has_key(&self, seq: i64) -> bool {
+        self.window.get(seq).is_some_and(|entry| entry.key.is_some())
+    }
+
+    /// Whether the store holds others behind the row until its verdict is settled.
+    fn held_others(&self, seq: i64) -> bool {
+        self.window.get(seq).is_some_and(|entry| entry.blocker)
     }
 
     fn judge(&mut self, seq: i64, outcome: Outcome, report: Option<Report>) {
@@ -160,4 +203,8 @@ impl Engine {
         self.settles.judged();
         self.verdicts.push_back(Judged { verdict, report: report.map(Box::new) });
     }
+}
+
+fn is_worn_out(policy: &Policy, attempts: u32) -> bool {
+    policy.attempts_max.is_some_and(|max| attempts >= max)
 }

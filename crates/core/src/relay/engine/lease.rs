@@ -7,6 +7,8 @@ use tokio::time::Instant;
 use super::{Engine, Event, STORE_WAITS};
 use crate::error::Result;
 use crate::lane::Lane;
+use crate::relay::policy::Hold;
+use crate::relay::report::Report;
 use crate::store::{Ask, LaneLease, LeaseGrant, LeaseRequest, clean_error};
 
 /// The final message to the store takes no longer than this.
@@ -15,6 +17,10 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two sweeps, and for how many rows at once.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 const SWEEP_ROWS: u32 = 5_000;
+
+/// After so many calls without a lane a relay does not expect one soon: more than a lease has passed,
+/// after which the others would have given back its share.
+const SHARE_COMES_IN: u32 = 5;
 
 pub(super) struct Leases {
     pub(super) running: bool,
@@ -26,6 +32,10 @@ pub(super) struct Leases {
     releasing: Vec<Lane>,
     sweeping: bool,
     next_sweep: Instant,
+    /// Every lane is this relay's, and to stay so.
+    pub(super) whole: bool,
+    /// So many grants in a row had no lane.
+    without: u32,
 }
 
 impl Leases {
@@ -38,6 +48,8 @@ impl Leases {
             releasing: Vec::new(),
             sweeping: false,
             next_sweep: now + SWEEP_EVERY / 6,
+            whole: false,
+            without: 0,
         }
     }
 
@@ -69,7 +81,11 @@ impl Engine {
             ttl: self.parts.settings.lease,
             keep,
             release: drained,
-            ask: if self.stop_by.is_some() { Ask::Nothing } else { Ask::Share },
+            ask: match self.parts.settings.hold {
+                _ if self.stop_by.is_some() => Ask::Nothing,
+                Hold::All => Ask::All,
+                Hold::Key | Hold::None => Ask::Share,
+            },
         };
         self.leases.running = true;
         self.leases.next = now + self.parts.settings.lease / 3;
@@ -121,8 +137,41 @@ impl Engine {
             self.looks.want();
         }
         if self.stop_by.is_none() {
-            self.vacate_beyond(grant.share);
+            self.tell_standing_by(&grant);
+            if self.is_strict() {
+                self.keep_all_or_none(&grant);
+            } else {
+                self.vacate_beyond(grant.share);
+            }
         }
+    }
+
+    /// Says once that other relays leave this one nothing to do. A fair share comes with the next
+    /// calls, since the others have to give it back; all lanes do not.
+    fn tell_standing_by(&mut self, grant: &LeaseGrant) {
+        if !grant.lanes.is_empty() {
+            self.leases.without = 0;
+            return;
+        }
+        self.leases.without = self.leases.without.saturating_add(1);
+        if self.leases.without == if self.is_strict() { 1 } else { SHARE_COMES_IN } {
+            self.report(&Report::StandingBy { lanes: grant.lanes_total });
+        }
+    }
+
+    /// Messages leave in the order of all sends only from a relay that has every lane. One that has lost
+    /// some, which takes a lease that lapsed, gives the rest back and stands by.
+    fn keep_all_or_none(&mut self, grant: &LeaseGrant) {
+        let to_stay = self.lanes.iter().all(|(_, owned)| !owned.vacating);
+        let all = grant.lanes.len() == usize::from(grant.lanes_total);
+        self.leases.whole = all && to_stay;
+        if all {
+            return;
+        }
+        for lease in &grant.lanes {
+            self.lanes.vacate(lease.lane);
+        }
+        self.forget_queued(false, |_| true);
     }
 
     /// Begins to give back what is more than a fair share: the emptiest lanes first.

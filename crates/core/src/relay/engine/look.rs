@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::lane::Lane;
 use crate::relay::lanes::Looked;
 use crate::relay::window::{Offer, Offered};
-use crate::store::{Content, LaneLook, Look, Row, Sight};
+use crate::store::{Content, LaneLook, Look, Reading, Row, Sight};
 
 /// So far may the positions be above the floors for the front look to read from the floors.
 const FROM_FLOOR_SEQS: i64 = 8_192;
@@ -146,8 +146,9 @@ impl Engine {
         if self.looks.front.is_some() || !wanted || !self.has_room(3) {
             return;
         }
-        let from_floor =
-            self.lanes.iter().all(|(_, owned)| owned.position - owned.floor <= FROM_FLOOR_SEQS);
+        // A line is read from its beginning: what committed late belongs before the rest.
+        let from_floor = self.is_strict()
+            || self.lanes.iter().all(|(_, owned)| owned.position - owned.floor <= FROM_FLOOR_SEQS);
         let cap = self.lane_cap();
         let (from, capped): (Vec<_>, Vec<_>) = self
             .lanes
@@ -218,6 +219,7 @@ impl Engine {
         look.bytes_max = if slot == Slot::Back { quarter } else { quarter * 3 };
         self.looks.promised += look.bytes_max;
         look.known = self.window.known(all_known);
+        look.reading = if self.is_strict() { Reading::Line } else { Reading::Lanes };
         look.lanes =
             from.iter().map(|(lane, _, after)| LaneLook { lane: *lane, after: *after }).collect();
         let bytes_max = look.bytes_max;
@@ -338,10 +340,14 @@ impl Engine {
     }
 
     /// Queued rows of one lane above which it is not read on, so that one hot lane does not fill
-    /// the window. A store with one lane has the window for it.
+    /// the window. A store with one lane has the window for it, and so has one line of all rows.
     fn lane_cap(&self) -> usize {
         let window = self.parts.settings.window_rows;
-        if self.lanes.len() <= 1 { window } else { (window / 8).max(LANE_ROWS_MIN) }
+        if self.lanes.len() <= 1 || self.is_strict() {
+            window
+        } else {
+            (window / 8).max(LANE_ROWS_MIN)
+        }
     }
 
     /// Whether less than this much of the rows and of the bytes is taken. The front look begins while

@@ -24,9 +24,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::lane::Lane;
 use crate::relay::backoff::Backoff;
 use crate::relay::breaker::Breaker;
 use crate::relay::lanes::Lanes;
+use crate::relay::policy::Hold;
 use crate::relay::report::{Report, Tally};
 use crate::relay::window::Window;
 use crate::relay::{Parts, Progress};
@@ -107,6 +109,13 @@ pub(super) async fn run(parts: Parts, stop: impl Future<Output = ()> + Send) -> 
     progress.tally()
 }
 
+fn window_of(parts: &Parts) -> Window {
+    match parts.settings.hold {
+        Hold::All => Window::strict(),
+        Hold::Key | Hold::None => Window::default(),
+    }
+}
+
 /// Turns the store's news into wake-ups. Ends with the relay.
 struct Listener(tokio::task::JoinHandle<()>);
 
@@ -149,15 +158,20 @@ impl Engine {
             settles: settle::Settles::new(now),
             leases: lease::Leases::new(now),
             publishing: publish::Publishing::default(),
-            parts,
             lanes: Lanes::default(),
-            window: Window::default(),
+            window: window_of(&parts),
             breaker: Breaker::default(),
             verdicts: VecDeque::new(),
             begun: Vec::new(),
             tasks: JoinSet::new(),
             stop_by: None,
+            parts,
         }
+    }
+
+    /// Whether messages leave one by one, in the order of all sends.
+    fn is_strict(&self) -> bool {
+        self.parts.settings.hold == Hold::All
     }
 
     fn begin_what_can_begin(&mut self, now: Instant) {
@@ -211,7 +225,7 @@ impl Engine {
                 .detail(format!("the call ended without an answer: {error}")),
         );
         self.tasks = JoinSet::new();
-        self.window = Window::default();
+        self.window = window_of(&self.parts);
         self.lanes = Lanes::default();
         self.verdicts = VecDeque::new();
         self.looks = look::Looks::new(now);
@@ -235,8 +249,18 @@ impl Engine {
         in_order || now >= stop_by
     }
 
-    fn forget_queued(&mut self, keep_unknown: bool, of: impl Fn(crate::lane::Lane) -> bool) {
+    fn forget_queued(&mut self, keep_unknown: bool, of: impl Fn(Lane) -> bool) {
         for lane in self.window.forget_queued(keep_unknown, of) {
+            self.forgot_lane(lane);
+        }
+    }
+
+    /// Rows of the lane were forgotten. In one line of all rows, what looks that are under way give of
+    /// the other lanes may belong behind those.
+    fn forgot_lane(&mut self, lane: Lane) {
+        if self.is_strict() {
+            self.lanes.forgot_all(self.looks.begun);
+        } else {
             self.lanes.forgot(lane, self.looks.begun);
         }
     }

@@ -12,6 +12,7 @@ use super::{Engine, Event};
 use crate::message::Message;
 use crate::publisher::{HandOver, PublishClass, PublishError, Publisher};
 use crate::relay::breaker::Allows;
+use crate::relay::policy::Policy;
 use crate::relay::report::Report;
 use crate::store::OutboxStore;
 use crate::time::Clock;
@@ -103,6 +104,9 @@ impl Engine {
         if self.publishing.resetting || self.stop_by.is_some() {
             return;
         }
+        if self.is_strict() && !self.leases.whole {
+            return;
+        }
         let Some(in_flight_max) = self.in_flight_max(now) else {
             return;
         };
@@ -116,7 +120,8 @@ impl Engine {
             self.lapsed();
             return;
         }
-        let deadline = now + self.parts.settings.publish_timeout.min(left);
+        let timeout = self.parts.policies.base().publish_timeout;
+        let deadline = now + timeout.min(left);
         let mut messages = Vec::new();
         while self.window.in_flight() < in_flight_max {
             let Some((seq, message)) = self.window.next() else {
@@ -125,7 +130,8 @@ impl Engine {
             let confirmed = self.publishing.confirmed;
             let ticket = self.publishing.handed_over.begin(seq, confirmed, deadline);
             self.parts.progress.begun(1);
-            if message.is_reserved() {
+            // Deadlines of what is handed over never go back, so they are all of one length.
+            if message.is_reserved() || self.policy_of(&message).publish_timeout != timeout {
                 self.begin_publish(ticket, message);
             } else {
                 messages.push((ticket, message));
@@ -168,13 +174,18 @@ impl Engine {
             publisher: Arc::clone(&self.parts.publisher),
             store: Arc::clone(&self.parts.store),
             seq,
+            timeout: self.policy_of(&message).publish_timeout,
             message,
-            timeout: self.parts.settings.publish_timeout,
             valid_until: self.leases.valid_until,
             clock: self.parts.clock.clone(),
             round: self.publishing.round,
             confirmed_before,
         });
+    }
+
+    /// What is done about the message where it fails.
+    pub(super) fn policy_of(&self, message: &Message) -> &Policy {
+        self.parts.policies.policy_of(message.topic())
     }
 
     /// Takes the answers that came for what was handed over.
@@ -204,7 +215,7 @@ impl Engine {
         while let Some(Handed { seq, confirmed_before, .. }) =
             self.publishing.handed_over.overdue(now)
         {
-            let result = Some(Err(timed_out(self.parts.settings.publish_timeout)));
+            let result = Some(Err(timed_out(self.parts.policies.base().publish_timeout)));
             let round = self.publishing.round;
             self.on_published(Ended { seq, round, confirmed_before, result });
         }
@@ -308,7 +319,7 @@ impl Engine {
         if (!still_ours || self.stop_by.is_some())
             && let Some(lane) = self.window.forget(seq)
         {
-            self.lanes.forgot(lane, self.looks.begun);
+            self.forgot_lane(lane);
         }
     }
 

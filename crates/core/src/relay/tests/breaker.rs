@@ -44,4 +44,8 @@ fn a_target_that_says_how_long_to_wait_is_believed() {
     let mut breaker = Breaker::default();
     breaker.failed(now, Some(Duration::from_secs(30)), 0.0);
     assert_eq!(breaker.allows(now), Allows::NoneBefore(now + Duration::from_secs(30)));
+    breaker.failed(now, Some(Duration::from_secs(20)), 0.0);
+    breaker.failed(now, Some(Duration::from_secs(40)), 0.0);
+    let longest = Allows::NoneBefore(now + Duration::from_secs(40));
+    assert_eq!(breaker.allows(now), longest, "of several answers the longest wait counts");
 }

@@ -3,7 +3,9 @@
 
 mod backoff;
 mod breaker;
+mod holds;
 mod lanes;
+mod line;
 mod overlap;
 mod retries;
 mod window;

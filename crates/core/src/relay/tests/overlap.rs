@@ -29,14 +29,14 @@ const LONG: Duration = Duration::from_secs(300);
 
 /// How late a call is: before the store does it, and before the relay has the answer.
 #[derive(Debug, Clone, Copy)]
-struct Late {
+pub(super) struct Late {
     before_ms: u64,
     after_ms: u64,
     /// The settlement is written, and the relay is told that it failed.
     loses_answer: bool,
 }
 
-fn late() -> impl Strategy<Value = Late> {
+pub(super) fn late() -> impl Strategy<Value = Late> {
     let ms = || prop_oneof![3 => Just(0), 3 => 0u64..20, 1 => 0u64..400];
     (ms(), ms(), 0u8..8).prop_map(|(before_ms, after_ms, lost)| Late {
         before_ms,
@@ -74,7 +74,7 @@ fn send() -> impl Strategy<Value = Send> {
 
 /// A store whose answers are late.
 #[derive(Debug)]
-struct Slow {
+pub(super) struct Slow {
     inner: MemoryStore,
     plan: Vec<Late>,
     calls: AtomicUsize,
@@ -83,12 +83,16 @@ struct Slow {
 }
 
 impl Slow {
+    pub(super) fn new(inner: MemoryStore, plan: Vec<Late>) -> Self {
+        Self { inner, plan, calls: AtomicUsize::new(0), lost: AtomicBool::new(false) }
+    }
+
     fn next(&self) -> Late {
         self.plan[self.calls.fetch_add(1, Ordering::Relaxed) % self.plan.len()]
     }
 }
 
-async fn pause(ms: u64) {
+pub(super) async fn pause(ms: u64) {
     if ms > 0 {
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
@@ -178,12 +182,7 @@ async fn run(sends: Vec<Send>, plan: Vec<Late>, window_rows: usize) {
         target.next(send.refused, on.clone(), Act::Refuse(refusal));
         target.next(1, on, Act::Delay(Duration::from_millis(send.takes_ms)));
     }
-    let slow = Slow {
-        inner: store.another(),
-        plan,
-        calls: AtomicUsize::new(0),
-        lost: AtomicBool::new(false),
-    };
+    let slow = Slow::new(store.another(), plan);
     let relay = Relay::builder(Arc::new(slow), Arc::new(target.clone()))
         .settings(RelaySettings {
             // All of it happens in one lease.

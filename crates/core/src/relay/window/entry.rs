@@ -47,6 +47,8 @@ pub(in crate::relay) struct Confirmed {
     pub(in crate::relay) key: Option<Arc<str>>,
     /// It was what its key's held rows wait for.
     pub(in crate::relay) releases: bool,
+    /// The lanes of later rows that were forgotten.
+    pub(in crate::relay) forgotten: Vec<Lane>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,10 +89,11 @@ pub(in crate::relay) enum Offered {
     Refused,
 }
 
+/// What is known of a key, or, where all rows stand in one line, of that line.
 #[derive(Debug, Default)]
 pub(super) struct Key {
-    /// One of its rows is in flight or first in line.
-    pub(super) active: bool,
+    /// Which of its rows is in flight or first in line.
+    pub(super) active: Option<i64>,
     /// The rows behind that one.
     pub(super) queue: VecDeque<i64>,
     /// Rows of it that hold the others and whose verdict is on the way.
@@ -102,6 +105,9 @@ pub(super) struct Key {
 impl Key {
     /// Whether nothing of it has to be remembered.
     pub(super) fn is_idle(&self) -> bool {
-        !self.active && self.queue.is_empty() && self.holding == 0 && self.refuses_up_to == 0
+        self.active.is_none()
+            && self.queue.is_empty()
+            && self.holding == 0
+            && self.refuses_up_to == 0
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! Pure state, no clock and no input or output. It keeps the rule of order: of each key at most one
 //! message is in flight, in the order in which the rows were offered, and none while an earlier one
-//! has failed and its verdict is not in the store yet.
+//! has failed and its verdict is not in the store yet. In a strict window all rows stand in one line,
+//! as if they were of one key, and in the order of their seqs.
 
 mod entry;
+mod line;
 mod survey;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -20,6 +22,8 @@ use entry::{Key, State};
 
 #[derive(Debug, Default)]
 pub(super) struct Window {
+    /// The name of the line of all rows, where the window is strict.
+    one_line: Option<Arc<str>>,
     entries: FxHashMap<i64, Entry>,
     keys: HashMap<Arc<str>, Key>,
     /// May be published now, in order.
@@ -71,8 +75,9 @@ impl Window {
         self.turns += 1;
         let key = offer.key;
         let judged = offer.message.is_none();
-        if let Some(key) = &key {
-            let state = self.keys.entry(Arc::clone(key)).or_default();
+        let line = self.line(key.as_ref());
+        if let Some(line) = &line {
+            let state = self.keys.entry(Arc::clone(line)).or_default();
             if state.holding > 0 {
                 // Looks that are under way may have begun above this row; the next ones will not.
                 state.refuses_up_to = offer.looks_begun;
@@ -82,11 +87,13 @@ impl Window {
                 return Offered::Refused;
             }
             if judged {
-                self.forget_idle_key(key);
-            } else if state.active {
+                self.forget_idle_key(line);
+            } else if self.one_line.is_some() {
+                self.line_up(line, offer.seq);
+            } else if state.active.is_some() {
                 state.queue.push_back(offer.seq);
             } else {
-                state.active = true;
+                state.active = Some(offer.seq);
                 self.ready.push_back((offer.seq, self.turns));
             }
         } else if !judged {
@@ -167,43 +174,51 @@ impl Window {
     /// blocker held comes back only when that is settled; no later row may go before it does.
     /// Answers what its verdict needs.
     pub(super) fn confirmed(&mut self, seq: i64) -> Option<Confirmed> {
-        let entry = self.entries.get_mut(&seq)?;
+        let entry = self.entries.get(&seq)?;
         let Entry { lane, epoch, blocker, .. } = *entry;
         let key = entry.key.clone();
-        if entry.state == State::InFlight {
-            self.in_flight -= 1;
-            self.bytes -= entry.judge();
-            self.alone = self.alone.filter(|alone| *alone != seq);
-            if let Some(key) = &key {
-                self.advance_key(key);
-                if blocker {
-                    self.hold_key(seq, key, i64::MAX);
-                }
+        let mut forgotten = Vec::new();
+        if entry.state == State::InFlight
+            && let Some(line) = self.judge(seq)
+        {
+            self.advance_key(&line);
+            if blocker {
+                // In one line of all rows, what it held may belong before any that is queued.
+                let above = if self.one_line.is_some() { seq } else { i64::MAX };
+                forgotten = self.hold_key(seq, &line, above);
             }
         }
-        Some(Confirmed { lane, epoch, key, releases: blocker })
+        Some(Confirmed { lane, epoch, key, releases: blocker, forgotten })
+    }
+
+    /// The message failed and holds nobody: its key's next one may go.
+    pub(super) fn passed(&mut self, seq: i64) {
+        if let Some(line) = self.judge(seq) {
+            self.advance_key(&line);
+        }
     }
 
     /// The message failed and its verdict is on the way: its key's other rows are forgotten, and
     /// refused until that is settled. Answers the lanes of what was forgotten.
     pub(super) fn failed(&mut self, seq: i64) -> Vec<Lane> {
-        let Some(key) = self.judge(seq) else {
+        let Some(line) = self.judge(seq) else {
             return Vec::new();
         };
-        if let Some(state) = self.keys.get_mut(&key) {
-            state.active = false;
+        if let Some(state) = self.keys.get_mut(&line) {
+            state.active = None;
         }
-        self.hold_key(seq, &key, i64::MIN)
+        self.hold_key(seq, &line, i64::MIN)
     }
 
     /// A row that is judged without a publish, and whose verdict holds its key: later rows of the
     /// key are forgotten, and refused until that is settled; earlier ones go on. Answers the lanes
     /// of what was forgotten.
     pub(super) fn refused(&mut self, seq: i64) -> Vec<Lane> {
-        let Some(key) = self.entries.get(&seq).and_then(|entry| entry.key.clone()) else {
+        let Some(line) = self.entries.get(&seq).and_then(|entry| self.line(entry.key.as_ref()))
+        else {
             return Vec::new();
         };
-        self.hold_key(seq, &key, seq)
+        self.hold_key(seq, &line, seq)
     }
 
     /// The outcome is unknown, or the target took nothing: back to the head of its key.
@@ -222,10 +237,14 @@ impl Window {
             entry.unknown += 1;
             entry.alone_losses += u32::from(alone);
         }
-        if entry.unknown >= UNKNOWN_TO_SUSPECT {
-            self.suspects.push_back((seq, entry.turn));
+        let (unknown, turn) = (entry.unknown, entry.turn);
+        if self.made_way(seq) {
+            return;
+        }
+        if unknown >= UNKNOWN_TO_SUSPECT {
+            self.suspects.push_back((seq, turn));
         } else {
-            self.ready.push_front((seq, entry.turn));
+            self.ready.push_front((seq, turn));
         }
     }
 
@@ -240,12 +259,13 @@ impl Window {
         entry.state = State::Settled(looks_begun);
         self.settled += 1;
         self.passing.push_back((looks_begun, seq));
-        if let (true, Some(key)) = (entry.holds, &entry.key)
-            && let Some(state) = self.keys.get_mut(key)
+        let line = if entry.holds { self.one_line.as_ref().or(entry.key.as_ref()) } else { None };
+        if let Some(line) = line
+            && let Some(state) = self.keys.get_mut(line)
         {
             state.holding = state.holding.saturating_sub(1);
             state.refuses_up_to = looks_begun;
-            self.refusing.push_back((looks_begun, Arc::clone(key)));
+            self.refusing.push_back((looks_begun, Arc::clone(line)));
         }
     }
 
@@ -315,23 +335,24 @@ impl Window {
     pub(super) fn forget(&mut self, seq: i64) -> Option<Lane> {
         let entry = self.entries.get(&seq).filter(|entry| entry.state == State::Queued)?;
         let lane = entry.lane;
-        let key = entry.key.clone();
+        let line = self.line(entry.key.as_ref());
         self.bytes -= entry.size;
         self.entries.remove(&seq);
         if let Some(queued) = self.queued.get_mut(&lane) {
             *queued = queued.saturating_sub(1);
         }
-        if let Some(key) = key
-            && let Some(state) = self.keys.get_mut(&key)
+        if let Some(line) = line
+            && let Some(state) = self.keys.get_mut(&line)
         {
             match state.queue.iter().position(|queued| *queued == seq) {
                 Some(behind) => drop(state.queue.remove(behind)),
-                None => self.advance_key(&key),
+                None => self.advance_key(&line),
             }
         }
         Some(lane)
     }
 
+    /// Answers its line.
     fn judge(&mut self, seq: i64) -> Option<Arc<str>> {
         let entry = self.entries.get_mut(&seq)?;
         if entry.state != State::InFlight {
@@ -341,17 +362,17 @@ impl Window {
         self.bytes -= entry.judge();
         let key = entry.key.clone();
         self.alone = self.alone.filter(|alone| *alone != seq);
-        key
+        self.one_line.clone().or(key)
     }
 
     fn advance_key(&mut self, key: &Arc<str>) {
         let Some(state) = self.keys.get_mut(key) else {
             return;
         };
-        state.active = false;
+        state.active = None;
         while let Some(next) = state.queue.pop_front() {
             if let Some(entry) = self.entries.get(&next) {
-                state.active = true;
+                state.active = Some(next);
                 self.ready.push_back((next, entry.turn));
                 return;
             }
@@ -365,16 +386,5 @@ impl Window {
         if self.keys.get(key).is_some_and(Key::is_idle) {
             self.keys.remove(key);
         }
-    }
-
-    fn hold_key(&mut self, seq: i64, key: &Arc<str>, above: i64) -> Vec<Lane> {
-        if let Some(entry) = self.entries.get_mut(&seq) {
-            entry.holds = true;
-        }
-        let state = self.keys.entry(Arc::clone(key)).or_default();
-        state.holding += 1;
-        let behind: Vec<i64> =
-            state.queue.iter().copied().filter(|queued| *queued > above).collect();
-        behind.into_iter().filter_map(|queued| self.forget(queued)).collect()
     }
 }

@@ -42,9 +42,34 @@ pub(in crate::postgres) const FIND: &str = concat!(
 pub(in crate::postgres) const QUARANTINED: &str = "SELECT o.seq, o.id, o.source, o.topic, o.key, o.headers, \
         octet_length(o.body)::bigint, coalesce(o.quarantine_reason, ''), coalesce(o.last_error, ''), \
         o.attempts, o.quarantined_at, \
-        (SELECT count(*) FROM sendoff.outbox h WHERE h.held AND h.lane = o.lane AND h.key = o.key) \
+        CASE WHEN o.holds THEN (SELECT count(*) FROM sendoff.outbox h \
+                                 WHERE h.held AND h.lane = o.lane AND h.key = o.key) ELSE 0 END \
       FROM sendoff.outbox o WHERE o.quarantined_at IS NOT NULL AND o.seq > $1::bigint \
      ORDER BY o.seq LIMIT $2::bigint";
+
+/// The blockers of the $1 keys that have the most held rows, and the first row at which the line of
+/// all rows ends.
+pub(in crate::postgres) const HOLDERS: &str = concat!(
+    "WITH most AS MATERIALIZED ( \
+        SELECT h.lane, h.key, count(*) AS n FROM sendoff.outbox h \
+         WHERE h.held AND h.quarantined_at IS NULL AND h.key IS NOT NULL \
+         GROUP BY h.lane, h.key ORDER BY n DESC, h.key LIMIT $1::bigint \
+     ), found AS ( \
+        SELECT f.seq, m.n FROM most m \
+         CROSS JOIN LATERAL ( \
+            SELECT b.seq FROM sendoff.outbox b WHERE ",
+    blocks!("b"),
+    " AND b.lane = m.lane AND b.key = m.key ORDER BY b.seq LIMIT 1) AS f \
+        UNION ALL SELECT s.seq, 0 FROM ( \
+            SELECT o.seq FROM sendoff.outbox o WHERE ",
+    is_stop!("o"),
+    " ORDER BY o.seq LIMIT 1) AS s \
+     ) \
+     SELECT o.seq, o.id, o.source, o.topic, o.key, o.quarantined_at IS NOT NULL, o.attempts, \
+            o.retry_at, o.last_error, f.n \
+       FROM (SELECT seq, max(n) AS n FROM found GROUP BY seq) AS f \
+       JOIN sendoff.outbox o ON o.seq = f.seq ORDER BY f.n DESC, o.seq",
+);
 
 /// Which quarantined rows: $1 id, $2 source, $3 reason; null where it does not matter.
 macro_rules! chosen {

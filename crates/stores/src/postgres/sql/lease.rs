@@ -10,22 +10,26 @@ pub(in crate::postgres) fn lease_lock(schema: &SchemaName) -> String {
 
 /// Heartbeat, renew, give back and take. $1 the relay, $2 the lease in microseconds, $3 to $5 lanes,
 /// epochs and floors to keep, $6 to $8 to give back, $9 whether to take, $10 whether to leave, $11
-/// host, $12 boot id, $13 pid, $14 the program's version, $15 its target. The first row has the number of lanes and of live relays, the others
+/// host, $12 boot id, $13 pid, $14 the program's version, $15 its target, $16 whether to take all lanes or
+/// none. The first row has the number of lanes and of live relays, the others
 /// are the lanes that the relay holds now.
 ///
 /// What the relay took in a call whose answer was lost is renewed too: this answer lists it. Lanes
 /// are locked in lane order, as settlements do, which a take-over waits for.
-pub(in crate::postgres) const LEASE: &str = "WITH beat AS ( \
+pub(in crate::postgres) const LEASE: &str = "WITH barred AS MATERIALIZED ( \
+        SELECT $16::boolean AND EXISTS ( \
+            SELECT 1 FROM sendoff.lane WHERE owner <> $1::text AND lease_until > now()) AS yes \
+     ), beat AS ( \
         INSERT INTO sendoff.relay (id, lease_until, host, boot_id, pid, version, target) \
         SELECT $1::text, now() + $2::bigint * interval '1 microsecond', $11::text, $12::text, \
                $13::integer, $14::text, $15::text \
-         WHERE NOT $10::boolean \
+         WHERE NOT $10::boolean AND NOT (SELECT yes FROM barred) \
         ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, \
                                        target = excluded.target \
      ), leave AS ( \
-        DELETE FROM sendoff.relay WHERE id = $1 AND $10 \
+        DELETE FROM sendoff.relay WHERE id = $1 AND ($10 OR (SELECT yes FROM barred)) \
      ), live AS MATERIALIZED ( \
-        SELECT count(*) + CASE WHEN $10 THEN 0 ELSE 1 END AS relays \
+        SELECT count(*) + CASE WHEN $10 OR (SELECT yes FROM barred) THEN 0 ELSE 1 END AS relays \
           FROM sendoff.relay WHERE lease_until > now() AND id <> $1 \
      ), mine AS MATERIALIZED ( \
         SELECT l.lane, l.epoch FROM sendoff.lane l WHERE l.owner = $1 \
@@ -48,10 +52,12 @@ pub(in crate::postgres) const LEASE: &str = "WITH beat AS ( \
           FROM stay s WHERE l.lane = s.lane RETURNING l.lane, l.epoch, l.floor \
      ), wanted AS MATERIALIZED ( \
         SELECT l.lane FROM sendoff.lane l \
-         WHERE (l.owner IS NULL OR l.lease_until <= now()) AND l.owner IS DISTINCT FROM $1 AND $9::boolean \
+         WHERE (l.owner IS NULL OR l.lease_until <= now()) AND l.owner IS DISTINCT FROM $1 \
+           AND $9::boolean AND NOT (SELECT yes FROM barred) \
          ORDER BY random() \
          LIMIT greatest(0, (SELECT ceil((SELECT count(*) FROM sendoff.lane)::numeric \
-                                        / greatest(relays, 1)) FROM live) \
+                                        / CASE WHEN $16 THEN 1 ELSE greatest(relays, 1) END) \
+                              FROM live) \
                            - (SELECT count(*) FROM kept)) \
      ), free AS MATERIALIZED ( \
         SELECT l.lane FROM sendoff.lane l \
@@ -87,7 +93,7 @@ pub(in crate::postgres) const MEND_KEYS: &str = concat!(
      ), lowest AS MATERIALIZED (",
     stuck_rows!("", "1"),
     "), mended AS ( \
-        UPDATE sendoff.outbox o SET held = false, retry_at = now() \
+        UPDATE sendoff.outbox o SET held = false, retry_at = now(), holds = true \
          WHERE o.seq = ANY (ARRAY(SELECT seq FROM lowest)) AND o.held IS NOT FALSE \
      ) \
      SELECT (SELECT count(*) FROM seen), s.lane, s.key \

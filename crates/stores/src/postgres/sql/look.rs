@@ -3,15 +3,22 @@
 /// The last seq that was given out. Run before the look whose snapshot it is compared with.
 pub(in crate::postgres) const LAST_SEQ: &str = "SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM sendoff.outbox_seq_seq";
 
-/// The columns of a look's rows, as `look.rs` reads them. `mark` is null but in the first row.
+/// The columns of a look's rows, as `look.rs` reads them. `mark` is null but in headers and, where
+/// both kinds of rows come together, in waiting ones.
 ///
 /// state: -1 the header, 0 a message, 1 blocked, 2 left out by the byte bound (no body).
 macro_rules! row_columns {
     () => {
-        "CASE WHEN NOT r.fits THEN 2 WHEN r.blocked THEN 1 ELSE 0 END::smallint, \
-         r.seq, NULL::bigint, r.lane, r.attempts, r.blocker, r.key, r.id, r.source, r.topic, \
+        row_columns!("NULL::bigint")
+    };
+    ($mark:literal) => {
+        concat!(
+            "CASE WHEN NOT r.fits THEN 2 WHEN r.blocked THEN 1 ELSE 0 END::smallint, r.seq, ",
+            $mark,
+            ", r.lane, r.attempts, r.blocker, r.key, r.id, r.source, r.topic, \
          CASE WHEN r.fits AND NOT r.blocked THEN r.headers END, \
          CASE WHEN r.fits AND NOT r.blocked THEN r.body END, r.due_at"
+        )
     };
 }
 
@@ -43,14 +50,39 @@ macro_rules! ready_rows {
     };
 }
 
-macro_rules! snapshot_header {
+macro_rules! snapshot {
     () => {
         concat!(
             "SELECT (-1)::smallint, pg_snapshot_xmin(s)::text::bigint, \
              pg_snapshot_xmax(s)::text::bigint, ",
             header_nulls!(),
-            " FROM pg_current_snapshot() AS s UNION ALL SELECT ",
-            row_columns!()
+            " FROM pg_current_snapshot() AS s UNION ALL SELECT "
+        )
+    };
+}
+
+macro_rules! snapshot_header {
+    () => {
+        concat!(snapshot!(), row_columns!())
+    };
+}
+
+/// In how many microseconds the next waiting row of the lanes $1 falls due, but for those in `$known`.
+macro_rules! next_due {
+    ($known:literal) => {
+        concat!(
+            "(extract(epoch FROM (SELECT min(t.at) \
+               FROM unnest($1::smallint[]) AS l (lane) \
+              CROSS JOIN LATERAL ( \
+                SELECT coalesce(o.retry_at, o.due_at) AS at FROM sendoff.outbox o \
+                 WHERE o.lane = l.lane AND coalesce(o.retry_at, o.due_at) > now() \
+                   AND coalesce(o.retry_at, o.due_at) < 'infinity' AND ",
+            is_waiting!("o"),
+            " AND o.seq NOT IN (SELECT k FROM unnest(",
+            $known,
+            "::bigint[]) AS k) \
+                 ORDER BY coalesce(o.retry_at, o.due_at), o.seq LIMIT 1) AS t) - now()) \
+             * 1000000)::bigint"
         )
     };
 }
@@ -113,17 +145,9 @@ pub(in crate::postgres) const LOOK_WAITING: &str = concat!(
                                   ORDER BY m.at, m.seq LIMIT 1)) IS NOT FALSE \
          ORDER BY f.at, f.seq LIMIT $3::bigint \
      ) \
-     SELECT (-1)::smallint, (SELECT count(*) FROM found) - (SELECT count(*) FROM chosen), \
-            (extract(epoch FROM (SELECT min(t.at) \
-               FROM unnest($1::smallint[]) AS l (lane) \
-              CROSS JOIN LATERAL ( \
-                SELECT coalesce(o.retry_at, o.due_at) AS at FROM sendoff.outbox o \
-                 WHERE o.lane = l.lane AND coalesce(o.retry_at, o.due_at) > now() \
-                   AND coalesce(o.retry_at, o.due_at) < 'infinity' AND ",
-    is_waiting!("o"),
-    " AND o.seq NOT IN (SELECT k FROM unnest($2::bigint[]) AS k) \
-                 ORDER BY coalesce(o.retry_at, o.due_at), o.seq LIMIT 1) AS t) - now()) \
-             * 1000000)::bigint, ",
+     SELECT (-1)::smallint, (SELECT count(*) FROM found) - (SELECT count(*) FROM chosen), ",
+    next_due!("$2"),
+    ", ",
     header_nulls!(),
     " UNION ALL SELECT ",
     row_columns!(),
@@ -137,7 +161,7 @@ pub(in crate::postgres) const LOOK_WAITING: &str = concat!(
                         ELSE octet_length(p.body) + pg_column_size(p.headers) END AS weight \
               FROM chosen h \
              CROSS JOIN LATERAL ( \
-                SELECT o.seq, h.at, o.lane, o.attempts, o.retry_at IS NOT NULL AS blocker, o.key, \
+                SELECT o.seq, h.at, o.lane, o.attempts, o.retry_at IS NOT NULL AND o.holds AS blocker, o.key, \
                        o.id, o.source, o.topic, o.headers, o.body, o.due_at, ",
     // A row that falls due for the first time joins its key's order now, behind all that stands
     // there; a retrying one has had its place since it was sent.

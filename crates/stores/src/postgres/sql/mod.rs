@@ -12,10 +12,18 @@ use std::time::Duration;
 
 use super::schema_name::SchemaName;
 
-/// A row that its key's other rows wait for.
+/// A row that its key's other rows wait for: exactly the holders' index's predicate.
 macro_rules! blocks {
     ($b:literal) => {
-        concat!("(", $b, ".retry_at IS NOT NULL OR ", $b, ".quarantined_at IS NOT NULL)")
+        concat!(
+            "((",
+            $b,
+            ".retry_at IS NOT NULL OR ",
+            $b,
+            ".quarantined_at IS NOT NULL) AND ",
+            $b,
+            ".holds)"
+        )
     };
 }
 
@@ -48,6 +56,23 @@ macro_rules! is_waiting {
             ".quarantined_at IS NULL AND NOT ",
             $o,
             ".held"
+        )
+    };
+}
+
+/// A row that failed and holds, and is in line: exactly the predicate of the index that has the ends
+/// of such looks.
+macro_rules! is_stop {
+    ($o:literal) => {
+        concat!(
+            $o,
+            ".retry_at IS NOT NULL AND ",
+            $o,
+            ".quarantined_at IS NULL AND NOT ",
+            $o,
+            ".held AND ",
+            $o,
+            ".holds"
         )
     };
 }
@@ -111,14 +136,16 @@ mod desk;
 mod doctor;
 mod keep;
 mod lease;
+#[macro_use]
 mod look;
+mod look_line;
 mod roles;
 mod schema;
 mod settle;
 mod tail;
 
 pub(super) use barrier::*;
-pub(super) use desk::{COUNT_STUCK, DISCARD, FIND, QUARANTINED, REQUEUE, STATS};
+pub(super) use desk::{COUNT_STUCK, DISCARD, FIND, HOLDERS, QUARANTINED, REQUEUE, STATS};
 pub(super) use doctor::{
     EXAMINE_BLOCKERS, EXAMINE_RELAYS, EXAMINE_RIGHTS, EXAMINE_SERVER, EXAMINE_TABLES,
     EXAMINE_TRANSACTIONS,
@@ -126,6 +153,7 @@ pub(super) use doctor::{
 pub(super) use keep::{KEEP_TURN, KEPT, RESEND, RETENTION, RETENTION_WRITE, SWEEP_RESENT};
 pub(super) use lease::{LEASE, MEND_KEYS, SWEEP_KEYS, SWEEP_TALLY, lease_lock};
 pub(super) use look::{LAST_SEQ, LOOK_READY, LOOK_READY_SMALL, LOOK_WAITING};
+pub(super) use look_line::LOOK_LINE;
 pub(super) use roles::{
     ACKER, COORDINATOR, OPERATOR, PRIVATE, RELAY, ROLE_MADE, ROLES_RIGHTS, WRITER,
 };

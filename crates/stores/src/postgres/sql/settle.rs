@@ -55,7 +55,7 @@ macro_rules! settle_published {
              ), lowest AS MATERIALIZED (",
             stuck_rows!(" AND b.seq <> ALL ($1)", "1"),
             "), promoted AS ( \
-                UPDATE sendoff.outbox o SET held = false, retry_at = now() \
+                UPDATE sendoff.outbox o SET held = false, retry_at = now(), holds = true \
                  WHERE o.seq = ANY (ARRAY(SELECT seq FROM lowest)) AND o.held IS NOT FALSE \
              ) \
              SELECT (SELECT count(*) FROM gone), ARRAY( \
@@ -94,8 +94,9 @@ macro_rules! settle {
         INSERT INTO sendoff.tally (published) SELECT count(*) FROM gone HAVING count(*) > 0 \
      ), verdict AS MATERIALIZED ( \
         SELECT v.* FROM unnest($5::bigint[], $6::smallint[], $7::bigint[], $8::boolean[], \
-                               $9::bigint[], $10::boolean[], $11::text[], $12::text[]) \
-               AS v (seq, lane, epoch, set_aside, wait, counts, error, reason) \
+                               $9::bigint[], $10::boolean[], $11::text[], $12::text[], \
+                               $13::boolean[]) \
+               AS v (seq, lane, epoch, set_aside, wait, counts, error, reason, holds) \
           JOIN ours USING (lane, epoch) \
      ), changed AS ( \
         UPDATE sendoff.outbox o SET \
@@ -104,6 +105,7 @@ macro_rules! settle {
                quarantined_at = CASE WHEN v.set_aside THEN now() END, \
                quarantine_reason = CASE WHEN v.set_aside THEN v.reason END, \
                held = o.held AND NOT v.set_aside, \
+               holds = v.holds, \
                attempts = o.attempts + CASE WHEN v.counts THEN 1 ELSE 0 END, \
                last_error = v.error \
           FROM verdict v \
@@ -118,7 +120,8 @@ macro_rules! settle {
 
 /// A settlement of any verdicts but held ones. The parameters of [`SETTLE_PUBLISHED`], then of the
 /// verdicts that are no publishes: $5 seqs, $6 lanes, $7 epochs, $8 whether it is quarantined (else
-/// tried again), $9 waits in microseconds, $10 whether it counts, $11 errors, $12 reasons.
+/// tried again), $9 waits in microseconds, $10 whether it counts, $11 errors, $12 reasons, $13 whether
+/// it holds others.
 ///
 /// The lanes are locked in lane order; a take-over updates them, so either it comes first and the
 /// epoch is another one, or it waits for these writes and what follows them in the transaction.
@@ -200,13 +203,14 @@ pub(in crate::postgres) const RELEASE: &str = concat!(
         UPDATE sendoff.outbox o \
            SET held = false, \
                retry_at = CASE WHEN o.seq = ANY (ARRAY(SELECT seq FROM free WHERE too_many AND n = 1)) \
-                               THEN now() ELSE o.retry_at END \
+                               THEN now() ELSE o.retry_at END, \
+               holds = o.holds OR o.seq = ANY (ARRAY(SELECT seq FROM free WHERE too_many)) \
          WHERE o.seq = ANY (ARRAY(SELECT seq FROM free WHERE n = 1 OR NOT too_many)) RETURNING 1 \
      ) \
      SELECT count(*) FROM released",
 );
 
-/// After rows have gone, in their transaction: the keys ($1 lanes, $2 keys) that are left with held
+/// After rows have gone or stopped holding, in their transaction: the keys ($1 lanes, $2 keys) that are left with held
 /// rows and nothing that these wait for go on with the lowest of them.
 pub(in crate::postgres) const PROMOTE: &str = concat!(
     "WITH k AS MATERIALIZED ( \
@@ -214,6 +218,6 @@ pub(in crate::postgres) const PROMOTE: &str = concat!(
          WHERE key IS NOT NULL AND EXISTS (SELECT 1 FROM sendoff.outbox h WHERE h.held) \
      ), lowest AS MATERIALIZED (",
     stuck_rows!("", "1"),
-    ") UPDATE sendoff.outbox o SET held = false, retry_at = now() \
+    ") UPDATE sendoff.outbox o SET held = false, retry_at = now(), holds = true \
       WHERE o.seq = ANY (ARRAY(SELECT seq FROM lowest)) AND o.held IS NOT FALSE",
 );

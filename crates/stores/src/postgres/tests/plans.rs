@@ -27,6 +27,7 @@ async fn relay() -> (Client, Client) {
         ("ready", sql::LOOK_READY),
         ("ready_small", sql::LOOK_READY_SMALL),
         ("waiting", sql::LOOK_WAITING),
+        ("line", sql::LOOK_LINE),
         ("settle_published", sql::SETTLE_PUBLISHED),
         ("settle_published_keeping", sql::SETTLE_PUBLISHED_KEEPING),
         ("settle", sql::SETTLE),
@@ -69,6 +70,9 @@ fn ready_small(after: i64, known: &str) -> String {
 
 const WAITING: &str =
     "waiting(ARRAY(SELECT n::smallint FROM generate_series(0, 63) n), '{}', 1000, 256, 1048576)";
+
+const LINE: &str = "line(ARRAY(SELECT n::smallint FROM generate_series(0, 63) n), \
+     ARRAY(SELECT 0::bigint FROM generate_series(0, 63)), '{}', 1000, 1048576, 32)";
 
 /// What running a prepared statement did.
 struct Ran {
@@ -222,8 +226,11 @@ async fn plans_made_when_the_outbox_was_empty_and_analysed_are_good_for_a_backlo
         ready(0, "{}"),
         ready_small(0, "{}"),
         WAITING.to_owned(),
+        LINE.to_owned(),
         format!("settle_published({seqs}, 'r', '{{1}}', '{{1}}')"),
-        format!("settle({seqs}, 'r', '{{1}}', '{{1}}', {nothing}, '{{}}', {nothing}, '{{}}')"),
+        format!(
+            "settle({seqs}, 'r', '{{1}}', '{{1}}', {nothing}, '{{}}', {nothing}, '{{}}', '{{}}')"
+        ),
         format!("hold('r', {nothing})"),
         format!("hold_followers('r', {nothing}, 1000)"),
         format!("release('r', {nothing}, '{{}}', 1000)"),
@@ -364,5 +371,32 @@ async fn a_body_that_does_not_fit_is_not_read() {
         // A body of 1 MiB has some 130 blocks, and their index.
         let (least, most) = (bodies * 125, bodies * 700 + 200);
         assert!((least..=most).contains(&ran.blocks()), "{bodies}: {} blocks", ran.blocks());
+    }
+}
+
+#[tokio::test]
+async fn the_line_of_all_rows_costs_the_same_beside_many_that_failed_and_hold_nobody() {
+    let (relay, client) = relay().await;
+    send(&client, 1, 2_000).await;
+    let few = Ran::of(&relay, LINE).await;
+    client
+        .batch_execute(
+            "INSERT INTO sendoff.outbox (id, source, topic, key, retry_at, holds) \
+             SELECT 'f' || n, 'test', 't', 'k' || n, now() + interval '1 day', false \
+               FROM generate_series(1, 100000) AS n",
+        )
+        .await
+        .unwrap();
+    send(&client, 2_001, 100_000).await;
+    for look in [LINE.to_owned(), ready(0, "{}")] {
+        let many = Ran::of(&relay, &look).await;
+        many.assert_by_index(&look);
+        assert!(
+            many.blocks() <= 2 * few.blocks() + 200,
+            "{} blocks, {} before: {}",
+            many.blocks(),
+            few.blocks(),
+            many.text
+        );
     }
 }

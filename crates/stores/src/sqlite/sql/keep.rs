@@ -1,21 +1,5 @@
 //! What is kept of published messages, what was sent lately, and what a sweep takes.
 
-/// Columns that a later version added to a table of an earlier one: table, column, type.
-pub(in crate::sqlite) const COLUMNS_ADDED: [(&str, &str, &str); 3] = [
-    ("sendoff_schema_version", "usable_from", "INTEGER"),
-    ("sendoff_relay", "version", "TEXT"),
-    ("sendoff_relay", "target", "TEXT"),
-];
-
-/// Whether the table ?1 is there and lacks the column ?2.
-pub(in crate::sqlite) const LACKS_COLUMN: &str =
-    "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1)
-        AND NOT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2)";
-
-pub(in crate::sqlite) fn add_column(table: &str, column: &str, kind: &str) -> String {
-    format!("ALTER TABLE {table} ADD COLUMN {column} {kind}")
-}
-
 /// From which version on programs may use the newest version. The column came with version 3.
 pub(in crate::sqlite) const USABLE_FROM: &str = "SELECT coalesce(usable_from, version) FROM sendoff_schema_version ORDER BY version DESC LIMIT 1";
 
