@@ -84,6 +84,7 @@ impl State {
             attempts: 0,
             last_error: None,
             held: false,
+            holds: true,
             quarantine: None,
         };
         self.shelf.resent.insert(row.seq);

@@ -139,19 +139,21 @@ pub(super) async fn look(pool: &Pool, bulk: &Bulk, look: &Look) -> Result<Sight>
 async fn look_along(pool: &Pool, look: &Look) -> Result<Sight> {
     let mut checkout = pool.checkout(DOING).await?;
     let asked = Asked::new(look);
-    let last_seq = checkout.statement(sql::LAST_SEQ, &[]).await?;
-    let line = checkout.statement(sql::LOOK_LINE, &[]).await?;
+    let last_seq = checkout.statement(sql::LAST_SEQ).await?;
+    let line = checkout.statement(sql::LOOK_LINE).await?;
     let even = look.rows_max.div_ceil(look.lanes.len().max(1));
     let lane_rows = number(even.saturating_mul(LINE_OVERSAMPLING).max(LINE_LANE_ROWS_MIN));
     let params: [&(dyn ToSql + Sync); 6] =
         [&asked.lanes, &asked.afters, &asked.known, &asked.waiting_rows, &asked.bytes, &lane_rows];
     let client = checkout.client();
     // Sent, and so run, in this order: see `ask`.
-    let (last_seq, rows) =
-        join(client.query_one(&last_seq, &[]), client.query(&line, &params)).await;
-    let failed = |error| checkout.failed(error);
-    let (last_seq, rows) = (last_seq.map_err(failed)?, rows.map_err(failed)?);
-    let mut sight = Sight { horizon: horizon(&last_seq, &rows), ..Sight::default() };
+    let asked = async {
+        let (last_seq, rows) = join(last_seq.query(client, &[]), line.query(client, &params)).await;
+        Ok((last_seq?, rows?))
+    };
+    let (last_seq, rows) = checkout.alone(asked).await.map_err(|error| checkout.failed(error))?;
+    let horizon = last_seq.first().and_then(|last_seq| horizon(last_seq, &rows));
+    let mut sight = Sight { horizon, ..Sight::default() };
     for columns in &rows {
         let mark: Option<i64> = columns.get(2);
         match state_of(columns) {
