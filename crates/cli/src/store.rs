@@ -9,7 +9,7 @@ use sendoff::barrier::BarrierDesk;
 use sendoff::file::FolderKeys;
 use sendoff::postgres::PostgresStore;
 use sendoff::sqlite::SqliteStore;
-use sendoff::store::{OutboxDesk, OutboxStore, SchemaState};
+use sendoff::store::{OutboxDesk, OutboxStore, PauseDesk, SchemaState};
 use sendoff::{Error, ErrorKind};
 
 use crate::configuration::{Configuration, FILE_DEFAULT, Origin};
@@ -26,6 +26,7 @@ pub(crate) struct Store {
     pub(crate) outbox: Arc<dyn OutboxStore>,
     pub(crate) desk: Arc<dyn OutboxDesk>,
     pub(crate) barriers: Arc<dyn BarrierDesk>,
+    pub(crate) pauses: Arc<dyn PauseDesk>,
     /// The URL, without a password.
     pub(crate) shown: String,
     /// The command that migrates it.
@@ -66,7 +67,7 @@ impl Store {
         }
     }
 
-    fn of<S: OutboxStore + OutboxDesk + BarrierDesk>(
+    fn of<S: OutboxStore + OutboxDesk + BarrierDesk + PauseDesk>(
         store: Arc<S>,
         url: &str,
         remedy: String,
@@ -74,7 +75,8 @@ impl Store {
         Self {
             outbox: store.clone(),
             desk: store.clone(),
-            barriers: store,
+            barriers: store.clone(),
+            pauses: store,
             shown: masked(url),
             remedy,
         }

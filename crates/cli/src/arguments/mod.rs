@@ -4,6 +4,7 @@
 //! knows too; those stay text until [`crate::configuration`] has looked at every source.
 
 mod barrier;
+mod pause;
 mod quarantine;
 mod relay;
 mod send;
@@ -20,6 +21,7 @@ pub(crate) use barrier::{
     AckArguments, BarrierVerb, CreateArguments, GrowArguments, ListBarriersArguments,
     MemberArguments, MembersArguments, ReopenArguments, ResultsArguments, TokenArguments,
 };
+pub(crate) use pause::{PauseArguments, ResumeArguments};
 pub(crate) use quarantine::{MendArguments, QuarantineVerb};
 pub(crate) use relay::RelayArguments;
 pub(crate) use send::SendArguments;
@@ -76,6 +78,12 @@ pub(crate) enum Verb {
         #[command(subcommand)]
         verb: QuarantineVerb,
     },
+    /// Keep messages from leaving, by topic, key or target, until `resume`
+    Pause(PauseArguments),
+    /// End a pause: its messages leave, in order
+    Resume(ResumeArguments),
+    /// List what is paused, and how many messages wait
+    Pauses(StoreArguments),
     /// Wait for a known set of acknowledgements, then go on
     Barrier {
         #[command(subcommand)]
@@ -170,6 +178,9 @@ impl Arguments {
             Verb::Status(status) => status.store.flags(),
             Verb::Show(show) => show.store.flags(),
             Verb::Quarantine { verb } => verb.flags(),
+            Verb::Pause(pause) => pause.flags(),
+            Verb::Resume(resume) => resume.flags(),
+            Verb::Pauses(store) => store.flags(),
             Verb::Barrier { verb } => verb.flags(),
             Verb::Serve(serve) => serve.flags(),
             Verb::Config { verb: ConfigVerb::Show(store) } => store.flags(),

@@ -6,17 +6,25 @@ use sendoff::{Error, ErrorKind, Result};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::routes::{Reader, RouteTable};
 use super::table::{self, SETTINGS};
 use super::{Origin, Value};
 
 const DOING: &str = "reading the configuration";
+
+/// What a file says.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    pub(super) values: Vec<Value>,
+    pub(super) routes: RouteTable,
+}
 
 /// Reads a file; `None` where it is not there and nobody named it.
 ///
 /// # Errors
 /// A file that was named and is not there, one that cannot be read, is no TOML, or has a key that
 /// is no setting. The error names the file and the line.
-pub(super) fn read(path: &Path, named: bool) -> Result<Option<Vec<Value>>> {
+pub(super) fn read(path: &Path, named: bool) -> Result<Option<Contents>> {
     let subject = path.display().to_string();
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -31,22 +39,22 @@ pub(super) fn read(path: &Path, named: bool) -> Result<Option<Vec<Value>>> {
     parse(path, &text).map(Some)
 }
 
-fn parse(path: &Path, text: &str) -> Result<Vec<Value>> {
+fn parse(path: &Path, text: &str) -> Result<Contents> {
     let root = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(text, span.start));
         // The parser's own Display quotes the line, which may hold a password.
         Error::invalid(DOING, format!("it is not TOML: {}", error.message()))
             .subject(format!("{}:{line}", path.display()))
     })?;
-    let mut walk = Walk { path, text, values: Vec::new() };
+    let mut walk = Walk { reader: Reader { path, text }, contents: Contents::default() };
     walk.table("", root.get_ref())?;
-    Ok(walk.values)
+    walk.contents.routes.check()?;
+    Ok(walk.contents)
 }
 
 struct Walk<'a> {
-    path: &'a Path,
-    text: &'a str,
-    values: Vec<Value>,
+    reader: Reader<'a>,
+    contents: Contents,
 }
 
 impl Walk<'_> {
@@ -57,7 +65,15 @@ impl Walk<'_> {
             } else {
                 format!("{prefix}.{}", name.get_ref())
             };
-            let line = line_of(self.text, name.span().start);
+            let line = line_of(self.reader.text, name.span().start);
+            if key == "target" {
+                self.contents.routes.targets = self.reader.targets(value)?;
+                continue;
+            }
+            if key == "route" {
+                self.contents.routes.routes = self.reader.routes(value)?;
+                continue;
+            }
             if let (DeValue::Table(inner), true) = (value.get_ref(), is_table(&key)) {
                 self.table(&key, inner)?;
             } else {
@@ -70,31 +86,19 @@ impl Walk<'_> {
     fn value(&mut self, key: &str, value: &Spanned<DeValue<'_>>, line: usize) -> Result<()> {
         let refuse = |detail: String, advice: String| {
             Err(Error::invalid(DOING, detail)
-                .subject(format!("{}:{line}", self.path.display()))
+                .subject(format!("{}:{line}", self.reader.path.display()))
                 .advice(advice))
         };
         let Some(setting) = table::find(key) else {
             let known: Vec<&str> = SETTINGS.iter().map(|setting| setting.key).collect();
             return refuse(
                 format!("`{key}` is not a setting"),
-                format!("the settings are {}", known.join(", ")),
+                format!("the settings are {}, [target.NAME] and [[route]]", known.join(", ")),
             );
         };
-        let text = match value.get_ref() {
-            DeValue::String(text) => text.to_string(),
-            DeValue::Integer(number) if number.radix() == 10 => number.as_str().replace('_', ""),
-            other => {
-                return refuse(
-                    format!("`{key}` is of type {}", other.type_str()),
-                    "write a text in quotes or a decimal number".to_owned(),
-                );
-            }
-        };
-        self.values.push(Value {
-            key: setting.key,
-            text,
-            origin: Origin::File(self.path.to_path_buf(), line),
-        });
+        let text = self.reader.text(key, value)?;
+        let origin = Origin::File(self.reader.path.to_path_buf(), line);
+        self.contents.values.push(Value { key: setting.key, text, origin });
         Ok(())
     }
 }
@@ -106,7 +110,7 @@ fn is_table(key: &str) -> bool {
         .any(|setting| setting.key.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
 }
 
-fn line_of(text: &str, at: usize) -> usize {
+pub(super) fn line_of(text: &str, at: usize) -> usize {
     let before = &text.as_bytes()[..at.min(text.len())];
     before.iter().filter(|byte| **byte == b'\n').count() + 1
 }
@@ -116,7 +120,7 @@ mod tests {
     use super::*;
 
     fn read_text(text: &str) -> Result<Vec<Value>> {
-        parse(Path::new("sendoff.toml"), text)
+        parse(Path::new("sendoff.toml"), text).map(|contents| contents.values)
     }
 
     #[test]

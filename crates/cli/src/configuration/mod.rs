@@ -5,6 +5,7 @@
 
 mod environment;
 mod file;
+mod routes;
 mod table;
 mod value;
 
@@ -19,6 +20,7 @@ use sendoff::sqlite::{SqliteOptions, Synchronous};
 use sendoff::webhook::{Private, Redirects, WebhookOptions, WebhookSecret};
 use sendoff::{Error, Limits, Result, TargetOptions};
 
+pub(crate) use routes::{RouteTable, TargetEntry};
 pub(crate) use table::{Kind, SETTINGS};
 pub(crate) use value::{duration_text, parse_duration};
 
@@ -69,6 +71,8 @@ pub(crate) struct Configuration {
     file: Option<PathBuf>,
     /// Whether `--config` (or `SENDOFF_CONFIG`) named it.
     file_named: bool,
+    /// The file's targets and routes.
+    routes: RouteTable,
     /// Variables that look like ours and are not.
     pub(crate) strays: Vec<String>,
 }
@@ -85,10 +89,11 @@ impl Configuration {
             .or_else(|| std::env::var_os("SENDOFF_CONFIG").map(PathBuf::from));
         let file_named = named.is_some();
         let path = named.unwrap_or_else(|| PathBuf::from(FILE_DEFAULT));
-        let (mut values, file) = match file::read(&path, file_named)? {
-            Some(values) => (values, Some(path)),
-            None => (Vec::new(), None),
+        let (contents, file) = match file::read(&path, file_named)? {
+            Some(contents) => (contents, Some(path)),
+            None => (file::Contents::default(), None),
         };
+        let file::Contents { mut values, routes } = contents;
         let environment = environment::read()?;
         values.extend(environment.values);
         for (key, flag, text) in flags {
@@ -96,7 +101,8 @@ impl Configuration {
                 values.push(Value { key, text: (*text).to_owned(), origin: Origin::Flag(flag) });
             }
         }
-        let configuration = Self { values, file, file_named, strays: environment.strays };
+        let strays = environment.strays;
+        let configuration = Self { values, file, file_named, routes, strays };
         configuration.check()?;
         Ok(configuration)
     }
@@ -132,6 +138,22 @@ impl Configuration {
     /// The file that was read, and whether it was named rather than found.
     pub(crate) fn file(&self) -> Option<(&Path, bool)> {
         self.file.as_deref().map(|path| (path, self.file_named))
+    }
+
+    /// The file's targets and routes; none where it has none.
+    pub(crate) fn routes(&self) -> &RouteTable {
+        &self.routes
+    }
+
+    /// The configuration as one target of the file sees it: its own settings win over all others.
+    pub(crate) fn of_target(&self, target: &TargetEntry) -> Self {
+        Self {
+            values: self.values.iter().chain(&target.values).cloned().collect(),
+            file: self.file.clone(),
+            file_named: self.file_named,
+            routes: RouteTable::default(),
+            strays: Vec::new(),
+        }
     }
 
     fn duration(&self, key: &'static str) -> Result<Duration> {
@@ -282,7 +304,13 @@ mod tests {
     use super::*;
 
     fn empty() -> Configuration {
-        Configuration { values: Vec::new(), file: None, file_named: false, strays: Vec::new() }
+        Configuration {
+            values: Vec::new(),
+            file: None,
+            file_named: false,
+            routes: RouteTable::default(),
+            strays: Vec::new(),
+        }
     }
 
     #[test]

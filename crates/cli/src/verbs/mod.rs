@@ -7,6 +7,7 @@ pub(crate) mod barrier;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod migrate;
+pub(crate) mod pause;
 pub(crate) mod quarantine;
 pub(crate) mod relay;
 pub(crate) mod send;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sendoff::store::Stats;
+use sendoff::store::{PauseStanding, Stats};
 use serde::Serialize;
 
 use crate::arguments::StatusArguments;
@@ -17,6 +17,7 @@ struct Status<'a> {
     store: &'a str,
     #[serde(flatten)]
     stats: &'a Stats,
+    pauses: &'a [PauseStanding],
 }
 
 /// Answers with the counts, once or, with `--watch`, until a signal.
@@ -50,17 +51,28 @@ pub(crate) async fn run(
 
 async fn answer(store: &Store, form: Form) -> Result<(), Failure> {
     let stats = store.desk.stats().await.map_err(|e| store.explain(e))?;
-    let status = Status { store: &store.shown, stats: &stats };
-    form.answer(&status, &text(&store.shown, &stats))
+    let pauses = store.pauses.pauses().await.map_err(|e| store.explain(e))?;
+    let status = Status { store: &store.shown, stats: &stats, pauses: &pauses };
+    form.answer(&status, &text(&store.shown, &stats, &pauses))
 }
 
-fn text(shown: &str, stats: &Stats) -> String {
+fn text(shown: &str, stats: &Stats, pauses: &[PauseStanding]) -> String {
     let pending = format!(
-        "{}  (due {}, of these retrying {})",
+        "{}  (due {}, of these retrying {}, postponed {})",
         grouped(stats.pending),
         grouped(stats.due),
-        grouped(stats.retrying)
+        grouped(stats.retrying),
+        grouped(stats.postponed)
     );
+    let mut paused = grouped(stats.paused);
+    for pause in pauses {
+        let (parked, held) = (grouped(pause.parked), grouped(pause.held));
+        let name = crate::output::shown(&pause.name);
+        paused.push_str(&format!(
+            "\n             {} {name}: {parked}, and {held} held behind",
+            pause.kind
+        ));
+    }
     let quarantined = match stats.quarantined {
         0 => "0".to_owned(),
         count => format!("{}  LOOK: `sendoff quarantine list` says why", grouped(count)),
@@ -79,6 +91,7 @@ fn text(shown: &str, stats: &Stats) -> String {
         "store        {shown}\n\
          pending      {pending}\n\
          held         {held}\n\
+         paused       {paused}\n\
          quarantined  {quarantined}\n\
          published    {}\n\
          oldest due   {oldest}\n\

@@ -20,6 +20,8 @@ pub mod lease;
 mod list;
 pub mod look;
 pub mod mend;
+pub mod pause;
+pub mod route;
 pub mod schema;
 pub mod send;
 pub mod settle;

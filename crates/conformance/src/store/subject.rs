@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::memory::PlainRow;
-use sendoff_core::store::{OutboxDesk, OutboxStore};
+use sendoff_core::store::{OutboxDesk, OutboxStore, PauseDesk};
 use sendoff_core::time::Timestamp;
 use sendoff_core::{Message, Result};
 
-/// A store with both of its sides.
-pub trait Store: OutboxStore + OutboxDesk {}
+/// A store with all of its sides.
+pub trait Store: OutboxStore + OutboxDesk + PauseDesk {}
 
-impl<T: OutboxStore + OutboxDesk> Store for T {}
+impl<T: OutboxStore + OutboxDesk + PauseDesk> Store for T {}
 
 /// What differs between stores.
 #[derive(Debug, Clone, Copy)]

@@ -13,6 +13,7 @@
 mod barrier;
 mod desk;
 mod lease;
+mod pause;
 mod publisher;
 mod row;
 mod script;

@@ -165,6 +165,7 @@ impl MemoryTransaction {
                 attempts: 0,
                 last_error: None,
                 held: false,
+                parked: None,
                 quarantine: None,
             });
         }

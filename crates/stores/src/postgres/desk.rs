@@ -98,7 +98,7 @@ impl OutboxDesk for PostgresStore {
 }
 
 impl PostgresStore {
-    async fn read(
+    pub(super) async fn read(
         &self,
         operation: &'static str,
         statement: &'static str,
@@ -168,13 +168,15 @@ fn stats(row: &Row) -> Stats {
         pending: count(row, 0),
         due: count(row, 1),
         retrying: count(row, 2),
-        held: count(row, 3),
-        quarantined: count(row, 4),
-        oldest_due_ms: row.get::<_, Option<i64>>(5).map(|age| u64::try_from(age).unwrap_or(0)),
-        published: count(row, 6),
-        lanes: count(row, 7),
-        lanes_leased: count(row, 8),
-        relays: count(row, 9),
+        postponed: count(row, 3),
+        held: count(row, 4),
+        paused: count(row, 5),
+        quarantined: count(row, 6),
+        oldest_due_ms: row.get::<_, Option<i64>>(7).map(|age| u64::try_from(age).unwrap_or(0)),
+        published: count(row, 8),
+        lanes: count(row, 9),
+        lanes_leased: count(row, 10),
+        relays: count(row, 11),
     }
 }
 
@@ -183,6 +185,8 @@ fn standing(row: &Row) -> Standing {
         "gone" => Place::Gone,
         "quarantined" => Place::Quarantined,
         "held" => Place::Held,
+        "paused" => Place::Paused,
+        "postponed" => Place::Postponed,
         "retrying" => Place::Retrying,
         "due_later" => Place::DueLater,
         _ => Place::Ready,

@@ -21,6 +21,7 @@ mod lease;
 mod listen;
 mod look;
 mod options;
+mod pause;
 mod pool;
 mod schema;
 pub mod send;

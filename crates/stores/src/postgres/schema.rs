@@ -8,10 +8,10 @@ use super::pool::{Checkout, Pool};
 use super::sql;
 
 /// The version that this program needs.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// Every migration may run again on a schema that has it.
-const MIGRATIONS: [(u32, &str); 2] = [
+const MIGRATIONS: [(u32, &str); 3] = [
     (1, include_str!("migrations/0001_outbox.sql")),
     (
         2,
@@ -26,10 +26,11 @@ const MIGRATIONS: [(u32, &str); 2] = [
             include_str!("migrations/0002_barrier_api.sql"),
         ),
     ),
+    (3, concat!(include_str!("migrations/0003_pause.sql"))),
 ];
 
 /// Tables, indexes and sequences in the schema `sendoff`.
-const RELATIONS: [&str; 29] = [
+const RELATIONS: [&str; 32] = [
     "schema_version",
     "outbox",
     "outbox_seq_seq",
@@ -39,12 +40,15 @@ const RELATIONS: [&str; 29] = [
     "outbox_blockers",
     "outbox_held",
     "outbox_quarantine",
+    "outbox_parked",
     "message_key",
     "message_key_sweep",
     "lane",
     "relay",
     "tally",
     "total",
+    "pause",
+    "pause_pkey",
     "barrier",
     "barrier_no_seq",
     "barrier_pkey",

@@ -14,7 +14,7 @@ use super::sql;
 use super::worker::Session;
 
 /// The version that this program needs.
-pub(super) const NEEDED: u32 = 2;
+pub(super) const NEEDED: u32 = 3;
 const _: () = assert!(sql::MIGRATIONS.len() == NEEDED as usize, "one migration each version");
 
 /// What the file has, against what this program needs.

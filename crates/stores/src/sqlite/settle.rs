@@ -78,6 +78,14 @@ fn set_aside(tx: &Connection, seq: i64, outcome: &Outcome, now: i64) -> Result<b
     let (changed, holds) = match outcome {
         Outcome::Published { .. } => (0, false),
         Outcome::Held => (tx.prepare_cached(sql::HOLD)?.execute([seq])?, false),
+        Outcome::Parked { mark } => {
+            let changed = tx.prepare_cached(sql::PARK)?.execute([seq])?;
+            if changed == 1 {
+                tx.prepare_cached(sql::PARK_MARK)?.execute((seq, mark.as_ref()))?;
+            }
+            // Looks find its followers blocked.
+            (changed, false)
+        }
         Outcome::Retry { after, error, counts, holds } => {
             let mut retry = tx.prepare_cached(sql::RETRY)?;
             (retry.execute((seq, later(now, *after), counts, error))?, *holds)

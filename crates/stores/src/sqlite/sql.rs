@@ -7,6 +7,11 @@
 //! What does not belong here: the meaning of a row. See `look.rs`, `lease.rs` and `settle.rs`.
 
 pub(super) mod barrier;
+mod pause;
+mod sweep;
+
+pub(super) use pause::*;
+pub(super) use sweep::*;
 
 /// The one clock: SQLite's own, in whole microseconds since 1970 (it counts milliseconds).
 ///
@@ -87,8 +92,11 @@ pub(super) const NOW: &str = concat!("SELECT ", now!());
 
 // Schema.
 
-pub(super) const MIGRATIONS: [&str; 2] =
-    [include_str!("migrations/0001_outbox.sql"), include_str!("migrations/0002_barrier.sql")];
+pub(super) const MIGRATIONS: [&str; 3] = [
+    include_str!("migrations/0001_outbox.sql"),
+    include_str!("migrations/0002_barrier.sql"),
+    concat!(include_str!("migrations/0003_pause.sql")),
+];
 
 pub(super) const VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS sendoff_schema_version (
     version INTEGER PRIMARY KEY,
@@ -112,7 +120,7 @@ pub(super) const OBJECTS: &str =
     r"SELECT name FROM sqlite_schema WHERE name LIKE 'sendoff\_%' ESCAPE '\'";
 
 /// What the migrations make, in the order in which a person would want to read it.
-pub(super) const OBJECTS_NEEDED: [&str; 25] = [
+pub(super) const OBJECTS_NEEDED: [&str; 28] = [
     "sendoff_schema_version",
     "sendoff_outbox",
     "sendoff_outbox_ready",
@@ -138,6 +146,9 @@ pub(super) const OBJECTS_NEEDED: [&str; 25] = [
     "sendoff_barrier_member_missing",
     "sendoff_barrier_evidence",
     "sendoff_barrier_evidence_of",
+    "sendoff_parked",
+    "sendoff_parked_mark",
+    "sendoff_pause",
 ];
 
 // Looks.
@@ -302,13 +313,6 @@ pub(super) const HELD_KEY_FIRST: &str =
     "SELECT CAST(key AS BLOB) FROM sendoff_outbox INDEXED BY sendoff_outbox_held
       WHERE held AND key IS NOT NULL ORDER BY key LIMIT 1";
 
-/// A window of sent pairs in seq order: whether their horizon has passed, whether their message is gone.
-pub(super) const SWEEP_WINDOW: &str = "SELECT seq, sent_at < ?3, NOT EXISTS (
-        SELECT 1 FROM sendoff_outbox o WHERE o.seq = k.seq
-    ) FROM sendoff_message_key k WHERE seq > ?1 ORDER BY seq LIMIT ?2";
-
-pub(super) const SWEEP_DELETE: &str = "DELETE FROM sendoff_message_key WHERE seq = ?1";
-
 // The desk.
 
 pub(super) const STATS_READY: &str = concat!(
@@ -322,8 +326,8 @@ pub(super) const STATS_OLDEST_READY: &str = concat!(
     " ORDER BY seq LIMIT 1"
 );
 
-/// Waiting rows, those of them that are due (a row that is tried again was), those that are tried
-/// again, and since when the oldest due one is due.
+/// Waiting rows that are not parked, those of them that are due (a row that is tried again was), those
+/// that are tried again, and since when the oldest due one is due.
 pub(super) const STATS_WAITING: &str = concat!(
     "SELECT count(*),
             coalesce(sum(coalesce(due_at, created_at) <= ?1), 0),
@@ -331,7 +335,8 @@ pub(super) const STATS_WAITING: &str = concat!(
             min(CASE WHEN coalesce(due_at, created_at) <= ?1
                      THEN max(coalesce(due_at, created_at), created_at) END)
        FROM sendoff_outbox INDEXED BY sendoff_outbox_waiting WHERE ",
-    is_waiting!()
+    is_waiting!(),
+    " AND coalesce(retry_at, due_at) < 9223372036854775807"
 );
 
 pub(super) const STATS_HELD: &str = "SELECT count(*)
@@ -351,7 +356,10 @@ pub(super) const FIND: &str = concat!(
             CASE WHEN held AND key IS NOT NULL THEN (",
     blocker_of_outer!("id"),
     ") END,
-            (SELECT owner FROM sendoff_lane WHERE lane = 0 AND lease_until > ?3)
+            (SELECT owner FROM sendoff_lane WHERE lane = 0 AND lease_until > ?3),
+            (SELECT p.mark IN (SELECT 'pause:' || s.kind || ':' || s.name FROM sendoff_pause s)
+               FROM sendoff_parked p WHERE p.seq = sendoff_outbox.seq
+                AND retry_at = 9223372036854775807)
        FROM sendoff_message_key k LEFT JOIN sendoff_outbox ON sendoff_outbox.seq = k.seq
       WHERE k.id = ?1 AND (?2 IS NULL OR k.source = ?2) ORDER BY k.source"
 );

@@ -24,7 +24,7 @@ async fn eight_migrations_at_once_make_one_schema() {
     let client = connect(&url).await;
     let applied: i64 =
         client.query_one("SELECT count(*) FROM sendoff.schema_version", &[]).await.unwrap().get(0);
-    assert_eq!(applied, 2);
+    assert_eq!(applied, 3);
 }
 
 #[tokio::test]

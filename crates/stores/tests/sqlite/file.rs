@@ -283,21 +283,22 @@ async fn a_store_of_the_first_version_is_upgraded_and_keeps_its_messages() {
     let service = shop.connection();
     let mut tables = service
         .prepare(
-            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'sendoff_barrier%'",
+            "SELECT name FROM sqlite_schema WHERE type = 'table' \
+              AND (name LIKE 'sendoff_barrier%' OR name LIKE 'sendoff_pa%')",
         )
         .unwrap();
     let tables: Vec<String> =
         tables.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap();
-    assert_eq!(tables.len(), 4);
+    assert_eq!(tables.len(), 6);
     for table in tables {
         service.execute_batch(&format!("DROP TABLE {table}")).unwrap();
     }
-    service.execute_batch("DELETE FROM sendoff_schema_version WHERE version = 2").unwrap();
+    service.execute_batch("DELETE FROM sendoff_schema_version WHERE version > 1").unwrap();
     let schema = shop.store.schema().await.unwrap();
-    assert_eq!((schema.version, schema.needed, schema.state), (1, 2, SchemaState::Missing));
+    assert_eq!((schema.version, schema.needed, schema.state), (1, 3, SchemaState::Missing));
     assert_eq!(shop.store.sweep(1).await.unwrap_err().kind(), ErrorKind::SchemaMissing);
     let schema = shop.store.migrate().await.unwrap();
-    assert_eq!((schema.version, schema.state), (2, SchemaState::Current));
+    assert_eq!((schema.version, schema.state), (3, SchemaState::Current));
     assert_eq!(ids(&shop.rows().await), ["a"]);
 }
 

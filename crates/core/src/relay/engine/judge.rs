@@ -1,5 +1,7 @@
 //! Verdicts: what is decided about a row before it is written.
 
+use std::sync::Arc;
+
 use super::Engine;
 use crate::message::Message;
 use crate::publisher::PublishError;
@@ -25,8 +27,10 @@ pub(super) fn releases(verdict: &Verdict) -> bool {
 pub(super) enum Trouble {
     /// It waits behind an earlier one of its key.
     Blocked,
+    /// It may not leave now; the mark says what for.
+    Parked(Arc<str>),
     Undecodable(String),
-    Refused(Refusal, Message),
+    Refused(Refusal, Box<Message>),
 }
 
 /// What the publisher says of a message before it is sent.
@@ -43,19 +47,25 @@ impl Engine {
         let failed_before = self.window.get(seq).map_or(0, |entry| entry.attempts);
         match trouble {
             Trouble::Blocked => self.judge(seq, Outcome::Held, None),
+            Trouble::Parked(mark) => {
+                self.judge(seq, Outcome::Parked { mark }, None);
+                for lane in self.window.refused(seq) {
+                    self.lanes.forgot_of_key(lane, self.looks.begun);
+                }
+            }
             Trouble::Undecodable(error) => {
                 self.quarantine_unpublished(seq, QuarantineReason::Undecodable, &error, None);
             }
             Trouble::Refused(Refusal::Never(reason, error), message) => {
-                self.quarantine_unpublished(seq, reason, &error, Some(message));
+                self.quarantine_unpublished(seq, reason, &error, Some(*message));
             }
             Trouble::Refused(Refusal::NotNow(error), message) => {
                 if self.is_worn_out(failed_before + 1) {
                     let reason = QuarantineReason::Attempts;
-                    self.quarantine_unpublished(seq, reason, error.detail(), Some(message));
+                    self.quarantine_unpublished(seq, reason, error.detail(), Some(*message));
                     return;
                 }
-                self.judge_failed(seq, failed_before + 1, error, Some(message));
+                self.judge_failed(seq, failed_before + 1, error, Some(*message));
                 for lane in self.window.refused(seq) {
                     self.lanes.forgot_of_key(lane, self.looks.begun);
                 }
@@ -151,7 +161,7 @@ impl Engine {
         self.judge(seq, Outcome::Quarantined { reason, error, holds }, Some(report));
     }
 
-    fn judge(&mut self, seq: i64, outcome: Outcome, report: Option<Report>) {
+    pub(super) fn judge(&mut self, seq: i64, outcome: Outcome, report: Option<Report>) {
         let Some(entry) = self.window.get(seq) else {
             return;
         };

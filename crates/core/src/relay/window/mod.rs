@@ -2,9 +2,13 @@
 //!
 //! Pure state, no clock and no input or output. It keeps the rule of order: of each key at most one
 //! message is in flight, in the order in which the rows were offered, and none while an earlier one
-//! has failed and its verdict is not in the store yet.
+//! has failed and its verdict is not in the store yet. What may go stands in a line for each outlet
+//! (a target, or the store's own errands), so that none waits for another outlet's; a key is one
+//! key, whatever outlets its messages leave through.
 
 mod entry;
+mod line;
+mod park;
 mod survey;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -17,23 +21,20 @@ use crate::message::Message;
 
 pub(super) use entry::{Confirmed, Entry, Offer, Offered};
 use entry::{Key, State};
+use line::Line;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Window {
     entries: FxHashMap<i64, Entry>,
     keys: HashMap<Arc<str>, Key>,
-    /// May be published now, in order.
-    ready: VecDeque<(i64, u64)>,
-    /// As `ready`, but to be published alone: their outcome was unknown twice.
-    suspects: VecDeque<(i64, u64)>,
+    /// One for each outlet.
+    lines: Vec<Line>,
     /// Settled rows and keys that refuse, with the look number that has to pass.
     passing: VecDeque<(u64, i64)>,
     refusing: VecDeque<(u64, Arc<str>)>,
     queued: BTreeMap<Lane, usize>,
     turns: u64,
     in_flight: usize,
-    /// The suspect that is in flight, alone.
-    alone: Option<i64>,
     settled: usize,
     bytes: usize,
 }
@@ -42,6 +43,22 @@ pub(super) struct Window {
 const UNKNOWN_TO_SUSPECT: u32 = 2;
 
 impl Window {
+    /// An empty window for so many outlets, at least one.
+    pub(super) fn new(outlets: usize) -> Self {
+        Self {
+            entries: FxHashMap::default(),
+            keys: HashMap::new(),
+            lines: std::iter::repeat_with(Line::default).take(outlets.max(1)).collect(),
+            passing: VecDeque::new(),
+            refusing: VecDeque::new(),
+            queued: BTreeMap::new(),
+            turns: 0,
+            in_flight: 0,
+            settled: 0,
+            bytes: 0,
+        }
+    }
+
     /// Rows in memory whose verdict is not in the store.
     pub(super) fn rows(&self) -> usize {
         self.entries.len() - self.settled
@@ -87,14 +104,17 @@ impl Window {
                 state.queue.push_back(offer.seq);
             } else {
                 state.active = true;
-                self.ready.push_back((offer.seq, self.turns));
+                self.lines[offer.outlet].ready.push_back((offer.seq, self.turns));
             }
         } else if !judged {
-            self.ready.push_back((offer.seq, self.turns));
+            self.lines[offer.outlet].ready.push_back((offer.seq, self.turns));
         }
         let size = offer.message.as_ref().map_or(0, |message| message.size_bytes());
         self.bytes += size;
         if !judged {
+            let line = &mut self.lines[offer.outlet];
+            line.rows += 1;
+            line.bytes += size;
             *self.queued.entry(offer.lane).or_default() += 1;
         }
         self.entries.insert(
@@ -103,6 +123,7 @@ impl Window {
                 lane: offer.lane,
                 epoch: offer.epoch,
                 key,
+                outlet: offer.outlet,
                 attempts: offer.attempts,
                 blocker: offer.blocker,
                 waiting: offer.waiting,
@@ -118,30 +139,32 @@ impl Window {
         Offered::Taken
     }
 
-    /// Whether something is in line to be published.
-    pub(super) fn has_next(&self) -> bool {
-        !self.ready.is_empty() || !self.suspects.is_empty()
+    /// Whether something is in the outlet's line to be published.
+    pub(super) fn has_next(&self, outlet: usize) -> bool {
+        self.lines[outlet].has_next()
     }
 
-    /// The next message to publish, in flight from now on.
-    pub(super) fn next(&mut self) -> Option<(i64, Arc<Message>)> {
-        if self.alone.is_some() {
+    /// The next message to publish through the outlet, in flight from now on.
+    pub(super) fn next(&mut self, outlet: usize) -> Option<(i64, Arc<Message>)> {
+        let line = &self.lines[outlet];
+        if line.alone.is_some() {
             return None;
         }
-        if self.suspects.is_empty() {
-            return self.begin_first(false);
+        if line.suspects.is_empty() {
+            return self.begin_first(outlet, false);
         }
-        // A suspect goes alone: nothing else begins until what is in flight has ended.
-        if self.in_flight > 0 {
+        // A suspect goes alone: nothing else begins until what is in flight there has ended.
+        if line.in_flight > 0 {
             return None;
         }
-        let begun = self.begin_first(true);
-        self.alone = begun.as_ref().map(|(seq, _)| *seq);
-        begun.or_else(|| self.begin_first(false))
+        let begun = self.begin_first(outlet, true);
+        self.lines[outlet].alone = begun.as_ref().map(|(seq, _)| *seq);
+        begun.or_else(|| self.begin_first(outlet, false))
     }
 
-    fn begin_first(&mut self, suspect: bool) -> Option<(i64, Arc<Message>)> {
-        let from = if suspect { &mut self.suspects } else { &mut self.ready };
+    fn begin_first(&mut self, outlet: usize, suspect: bool) -> Option<(i64, Arc<Message>)> {
+        let line = &mut self.lines[outlet];
+        let from = if suspect { &mut line.suspects } else { &mut line.ready };
         while let Some((seq, turn)) = from.pop_front() {
             // A row that was forgotten meanwhile leaves its number behind.
             let Some(entry) = self.entries.get_mut(&seq) else {
@@ -155,6 +178,7 @@ impl Window {
             };
             entry.state = State::InFlight;
             self.in_flight += 1;
+            line.in_flight += 1;
             if let Some(queued) = self.queued.get_mut(&entry.lane) {
                 *queued = queued.saturating_sub(1);
             }
@@ -171,9 +195,7 @@ impl Window {
         let Entry { lane, epoch, blocker, .. } = *entry;
         let key = entry.key.clone();
         if entry.state == State::InFlight {
-            self.in_flight -= 1;
-            self.bytes -= entry.judge();
-            self.alone = self.alone.filter(|alone| *alone != seq);
+            self.judge(seq);
             if let Some(key) = &key {
                 self.advance_key(key);
                 if blocker {
@@ -216,16 +238,17 @@ impl Window {
         }
         entry.state = State::Queued;
         self.in_flight -= 1;
-        self.alone = self.alone.filter(|alone| *alone != seq);
+        let line = &mut self.lines[entry.outlet];
+        line.landed(seq);
         *self.queued.entry(entry.lane).or_default() += 1;
         if unknown {
             entry.unknown += 1;
             entry.alone_losses += u32::from(alone);
         }
         if entry.unknown >= UNKNOWN_TO_SUSPECT {
-            self.suspects.push_back((seq, entry.turn));
+            line.suspects.push_back((seq, entry.turn));
         } else {
-            self.ready.push_front((seq, entry.turn));
+            line.ready.push_front((seq, entry.turn));
         }
     }
 
@@ -305,22 +328,16 @@ impl Window {
         lanes.sort_unstable();
         lanes.dedup();
         let entries = &self.entries;
-        for queue in [&mut self.ready, &mut self.suspects] {
-            queue.retain(|(seq, turn)| entries.get(seq).is_some_and(|entry| entry.turn == *turn));
+        for line in &mut self.lines {
+            line.retain(|seq, turn| entries.get(&seq).is_some_and(|entry| entry.turn == turn));
         }
         lanes
     }
 
     /// Forgets one queued row; its key's next one may go.
     pub(super) fn forget(&mut self, seq: i64) -> Option<Lane> {
-        let entry = self.entries.get(&seq).filter(|entry| entry.state == State::Queued)?;
-        let lane = entry.lane;
-        let key = entry.key.clone();
-        self.bytes -= entry.size;
-        self.entries.remove(&seq);
-        if let Some(queued) = self.queued.get_mut(&lane) {
-            *queued = queued.saturating_sub(1);
-        }
+        let key = self.entries.get(&seq)?.key.clone();
+        let lane = self.forget_entry(seq)?;
         if let Some(key) = key
             && let Some(state) = self.keys.get_mut(&key)
         {
@@ -337,11 +354,13 @@ impl Window {
         if entry.state != State::InFlight {
             return None;
         }
+        let size = entry.judge();
         self.in_flight -= 1;
-        self.bytes -= entry.judge();
-        let key = entry.key.clone();
-        self.alone = self.alone.filter(|alone| *alone != seq);
-        key
+        self.bytes -= size;
+        let line = &mut self.lines[entry.outlet];
+        line.landed(seq);
+        line.left(size);
+        entry.key.clone()
     }
 
     fn advance_key(&mut self, key: &Arc<str>) {
@@ -352,7 +371,7 @@ impl Window {
         while let Some(next) = state.queue.pop_front() {
             if let Some(entry) = self.entries.get(&next) {
                 state.active = true;
-                self.ready.push_back((next, entry.turn));
+                self.lines[entry.outlet].ready.push_back((next, entry.turn));
                 return;
             }
         }

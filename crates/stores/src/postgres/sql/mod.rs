@@ -108,6 +108,7 @@ mod barrier;
 mod desk;
 mod lease;
 mod look;
+mod pause;
 mod schema;
 mod settle;
 
@@ -115,6 +116,7 @@ pub(super) use barrier::*;
 pub(super) use desk::{COUNT_STUCK, DISCARD, FIND, QUARANTINED, REQUEUE, STATS};
 pub(super) use lease::{LEASE, LEASE_LOCK, MEND_KEYS, SWEEP_KEYS, SWEEP_TALLY};
 pub(super) use look::{LAST_SEQ, LOOK_READY, LOOK_READY_SMALL, LOOK_WAITING};
+pub(super) use pause::{PAUSE, PAUSE_STANDINGS, PAUSES, RESUME, TEND};
 pub(super) use schema::{
     MIGRATION_LOCK, SCHEMA_CHANGED, SCHEMA_EXISTS, SCHEMA_MISSING, SCHEMA_RECORD, SCHEMA_VERSION,
 };
