@@ -20,6 +20,10 @@ pub mod send_from_rust {}
 #[cfg(doctest)]
 pub mod wait_for_acknowledgements {}
 
+#[doc = include_str!("../../docs/how-to/send-to-several-targets.md")]
+#[cfg(doctest)]
+pub mod send_to_several_targets {}
+
 #[doc = include_str!("../../docs/how-to/run-the-relay.md")]
 #[cfg(doctest)]
 pub mod run_the_relay {}

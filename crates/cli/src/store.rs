@@ -9,7 +9,7 @@ use sendoff::barrier::BarrierDesk;
 use sendoff::file::FolderKeys;
 use sendoff::postgres::PostgresStore;
 use sendoff::sqlite::SqliteStore;
-use sendoff::store::{Doctor, KeptDesk, OutboxDesk, OutboxStore, SchemaState, TailDesk};
+use sendoff::store::{Doctor, KeptDesk, OutboxDesk, OutboxStore, PauseDesk, SchemaState, TailDesk};
 use sendoff::{Error, ErrorKind};
 
 use crate::configuration::{Configuration, FILE_DEFAULT, Origin};
@@ -29,6 +29,7 @@ pub(crate) struct Store {
     pub(crate) kept: Arc<dyn KeptDesk>,
     pub(crate) tail: Arc<dyn TailDesk>,
     pub(crate) doctor: Arc<dyn Doctor>,
+    pub(crate) pauses: Arc<dyn PauseDesk>,
     /// The URL, without a password.
     pub(crate) shown: String,
     /// The command that migrates it.
@@ -69,7 +70,7 @@ impl Store {
         }
     }
 
-    fn of<S: OutboxStore + OutboxDesk + BarrierDesk + KeptDesk + TailDesk + Doctor>(
+    fn of<S: OutboxStore + OutboxDesk + BarrierDesk + PauseDesk + KeptDesk + TailDesk + Doctor>(
         store: Arc<S>,
         url: &str,
         remedy: String,
@@ -78,6 +79,7 @@ impl Store {
             outbox: store.clone(),
             desk: store.clone(),
             barriers: store.clone(),
+            pauses: store.clone(),
             kept: store.clone(),
             tail: store.clone(),
             doctor: store,

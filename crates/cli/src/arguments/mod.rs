@@ -5,6 +5,7 @@
 
 mod barrier;
 mod keep;
+mod pause;
 mod quarantine;
 mod relay;
 mod roles;
@@ -23,6 +24,7 @@ pub(crate) use barrier::{
     MemberArguments, MembersArguments, ReopenArguments, ResultsArguments, TokenArguments,
 };
 pub(crate) use keep::{DoctorArguments, ResendArguments, RetentionArguments, TailArguments};
+pub(crate) use pause::{PauseArguments, ResumeArguments};
 pub(crate) use quarantine::{MendArguments, QuarantineVerb};
 pub(crate) use relay::RelayArguments;
 pub(crate) use roles::RolesArguments;
@@ -90,6 +92,12 @@ pub(crate) enum Verb {
         #[command(subcommand)]
         verb: QuarantineVerb,
     },
+    /// Keep messages from leaving, by topic, key or target, until `resume`
+    Pause(PauseArguments),
+    /// End a pause: its messages leave, in order
+    Resume(ResumeArguments),
+    /// List what is paused, and how many messages wait
+    Pauses(StoreArguments),
     /// Wait for a known set of acknowledgements, then go on
     Barrier {
         #[command(subcommand)]
@@ -195,6 +203,9 @@ impl Arguments {
             Verb::Resend(resend) => resend.store.flags(),
             Verb::Doctor(doctor) => doctor.flags(),
             Verb::Quarantine { verb } => verb.flags(),
+            Verb::Pause(pause) => pause.flags(),
+            Verb::Resume(resume) => resume.flags(),
+            Verb::Pauses(store) => store.flags(),
             Verb::Barrier { verb } => verb.flags(),
             Verb::Serve(serve) => serve.flags(),
             Verb::Config { verb: ConfigVerb::Show(store) } => store.flags(),

@@ -46,7 +46,8 @@ pub(crate) struct MendArguments {
     /// Every message in quarantine
     #[arg(long)]
     pub(crate) all: bool,
-    /// Every message that is there for this reason: undecodable, permanent, too_large or attempts
+    /// Every message that is there for this reason: undecodable, permanent, too_large,
+    /// attempts or no_route
     #[arg(long, value_name = "REASON")]
     pub(crate) reason: Option<String>,
 }

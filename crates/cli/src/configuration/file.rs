@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::list::Item;
+use super::routes::{Reader, RouteTable};
 use super::table::{self, LISTS, List, SETTINGS};
 use super::{Origin, Value};
 
@@ -19,6 +20,7 @@ pub(super) struct Contents {
     pub(super) values: Vec<Value>,
     /// Tables of lists, in their order.
     pub(super) items: Vec<Item>,
+    pub(super) routes: RouteTable,
 }
 
 /// Reads a file; `None` where it is not there and nobody named it.
@@ -48,14 +50,14 @@ fn parse(path: &Path, text: &str) -> Result<Contents> {
         Error::invalid(DOING, format!("it is not TOML: {}", error.message()))
             .subject(format!("{}:{line}", path.display()))
     })?;
-    let mut walk = Walk { path, text, contents: Contents::default() };
+    let mut walk = Walk { reader: Reader { path, text }, contents: Contents::default() };
     walk.table("", root.get_ref())?;
+    walk.contents.routes.check()?;
     Ok(walk.contents)
 }
 
 struct Walk<'a> {
-    path: &'a Path,
-    text: &'a str,
+    reader: Reader<'a>,
     contents: Contents,
 }
 
@@ -67,8 +69,12 @@ impl Walk<'_> {
             } else {
                 format!("{prefix}.{}", name.get_ref())
             };
-            let line = line_of(self.text, name.span().start);
-            if let Some(list) = LISTS.iter().find(|list| list.key == key) {
+            let line = line_of(self.reader.text, name.span().start);
+            if key == "target" {
+                self.contents.routes.targets = self.reader.targets(value)?;
+            } else if key == "route" {
+                self.contents.routes.routes = self.reader.routes(value)?;
+            } else if let Some(list) = LISTS.iter().find(|list| list.key == key) {
                 self.list(list, value, line)?;
             } else if let (DeValue::Table(inner), true) = (value.get_ref(), is_table(&key)) {
                 self.table(&key, inner)?;
@@ -83,6 +89,7 @@ impl Walk<'_> {
         let Some(setting) = table::find(key) else {
             let mut known: Vec<&str> = SETTINGS.iter().map(|setting| setting.key).collect();
             known.extend(LISTS.iter().map(|list| list.key));
+            known.extend(["[target.NAME]", "[[route]]"]);
             return Err(self.unknown(line, key, &known));
         };
         let value = self.read(setting.key, value, line)?;
@@ -100,13 +107,13 @@ impl Walk<'_> {
         let tables = value.get_ref().as_array().map(|array| array.iter()).unwrap_or_default();
         let is_list = value.get_ref().is_array();
         for table in tables {
-            let line = line_of(self.text, table.span().start);
+            let line = line_of(self.reader.text, table.span().start);
             let Some(inner) = table.get_ref().as_table() else {
                 return Err(self.no_list(line, list));
             };
             let mut item = Item { list: list.key, origin: self.origin(line), values: Vec::new() };
             for (name, value) in inner {
-                let line = line_of(self.text, name.span().start);
+                let line = line_of(self.reader.text, name.span().start);
                 let key = format!("{}.{}", list.key, name.get_ref());
                 let Some((key, _)) = list.entries.iter().find(|(entry, _)| *entry == key) else {
                     let known: Vec<&str> = list.entries.iter().map(|(entry, _)| *entry).collect();
@@ -133,11 +140,11 @@ impl Walk<'_> {
     }
 
     fn origin(&self, line: usize) -> Origin {
-        Origin::File(self.path.to_path_buf(), line)
+        Origin::File(self.reader.path.to_path_buf(), line)
     }
 
     fn refused(&self, line: usize, detail: String) -> Error {
-        Error::invalid(DOING, detail).subject(format!("{}:{line}", self.path.display()))
+        Error::invalid(DOING, detail).subject(format!("{}:{line}", self.reader.path.display()))
     }
 
     fn unknown(&self, line: usize, key: &str, known: &[&str]) -> Error {
@@ -158,7 +165,7 @@ fn is_table(key: &str) -> bool {
         .any(|setting| setting.key.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
 }
 
-fn line_of(text: &str, at: usize) -> usize {
+pub(super) fn line_of(text: &str, at: usize) -> usize {
     let before = &text.as_bytes()[..at.min(text.len())];
     before.iter().filter(|byte| **byte == b'\n').count() + 1
 }

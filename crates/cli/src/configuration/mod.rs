@@ -6,6 +6,7 @@
 mod environment;
 mod file;
 mod list;
+mod routes;
 mod table;
 mod value;
 
@@ -21,6 +22,7 @@ use sendoff::webhook::{Private, Redirects, WebhookOptions, WebhookSecret};
 use sendoff::{Error, Limits, Result, TargetOptions};
 
 pub(crate) use list::Item;
+pub(crate) use routes::{RouteTable, TargetEntry};
 pub(crate) use table::{Kind, LISTS, SETTINGS};
 pub(crate) use value::{duration_text, parse_duration};
 
@@ -73,6 +75,8 @@ pub(crate) struct Configuration {
     file: Option<PathBuf>,
     /// Whether `--config` (or `SENDOFF_CONFIG`) named it.
     file_named: bool,
+    /// The file's targets and routes.
+    routes: RouteTable,
     /// Variables that look like ours and are not.
     pub(crate) strays: Vec<String>,
 }
@@ -93,7 +97,7 @@ impl Configuration {
             Some(contents) => (contents, Some(path)),
             None => (file::Contents::default(), None),
         };
-        let file::Contents { mut values, items } = contents;
+        let file::Contents { mut values, items, routes } = contents;
         let environment = environment::read()?;
         values.extend(environment.values);
         for (key, flag, text) in flags {
@@ -101,7 +105,8 @@ impl Configuration {
                 values.push(Value { key, text: (*text).to_owned(), origin: Origin::Flag(flag) });
             }
         }
-        let configuration = Self { values, items, file, file_named, strays: environment.strays };
+        let strays = environment.strays;
+        let configuration = Self { values, items, file, file_named, routes, strays };
         configuration.check()?;
         Ok(configuration)
     }
@@ -143,6 +148,23 @@ impl Configuration {
     /// The file that was read, and whether it was named rather than found.
     pub(crate) fn file(&self) -> Option<(&Path, bool)> {
         self.file.as_deref().map(|path| (path, self.file_named))
+    }
+
+    /// The file's targets and routes; none where it has none.
+    pub(crate) fn routes(&self) -> &RouteTable {
+        &self.routes
+    }
+
+    /// The configuration as one target of the file sees it: its own settings win over all others.
+    pub(crate) fn of_target(&self, target: &TargetEntry) -> Self {
+        Self {
+            values: self.values.iter().chain(&target.values).cloned().collect(),
+            items: self.items.clone(),
+            file: self.file.clone(),
+            file_named: self.file_named,
+            routes: RouteTable::default(),
+            strays: Vec::new(),
+        }
     }
 
     fn duration(&self, key: &'static str) -> Result<Duration> {
@@ -309,6 +331,7 @@ mod tests {
             items: Vec::new(),
             file: None,
             file_named: false,
+            routes: RouteTable::default(),
             strays: Vec::new(),
         }
     }

@@ -8,6 +8,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod migrate;
+pub(crate) mod pause;
 pub(crate) mod quarantine;
 pub(crate) mod relay;
 pub(crate) mod resend;

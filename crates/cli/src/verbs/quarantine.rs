@@ -153,7 +153,7 @@ fn which(arguments: &MendArguments) -> Result<Which, Failure> {
     if let Some(word) = &arguments.reason {
         let reason = QuarantineReason::parse(word).ok_or_else(|| {
             Error::invalid("reading --reason", format!("`{}` is no reason", shown(word)))
-                .advice("write undecodable, permanent, too_large or attempts")
+                .advice("write undecodable, permanent, too_large, attempts or no_route")
         })?;
         return Ok(Which::Reason(reason));
     }

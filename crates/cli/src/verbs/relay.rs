@@ -4,7 +4,7 @@ mod progress;
 
 use std::time::Duration;
 
-use sendoff::relay::{Once, OnceEnd, Relay, RelaySettings, Tally};
+use sendoff::relay::{Once, OnceEnd, Relay, RelaySettings, Routes, Tally};
 use sendoff::{Error, ErrorKind};
 use serde_json::json;
 use tokio::time::Instant;
@@ -16,7 +16,7 @@ use crate::log;
 use crate::output::{Form, grouped};
 use crate::stop::Stop;
 use crate::store::Store;
-use crate::target::Target;
+use crate::target::Targets;
 
 /// Between two looks at a store that cannot be reached at the start.
 const SCHEMA_RETRY: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ pub(crate) async fn run(
         .transpose()?
         .map(|wait| Instant::now() + wait);
     let store = Store::open(configuration, false)?;
-    let target = Target::open(configuration)?;
+    let target = Targets::open(configuration)?;
     let stop = Stop::listen()?;
     let enough = async {
         match until {
@@ -51,9 +51,10 @@ pub(crate) async fn run(
         checked = schema(&store) => checked?,
         () = &mut enough => return never_began(arguments.once),
     }
-    let relay = build(&store, &target, settings)?;
+    let Targets { routes, shown, is_stdout } = target;
+    let relay = build(&store, routes, settings)?;
     tracing::info!(
-        relay = %relay.id(), from = store.shown, to = target.shown, once = arguments.once,
+        relay = %relay.id(), from = store.shown, to = shown, once = arguments.once,
         "the relay starts"
     );
     let progress = progress::Line::begin(&relay);
@@ -66,7 +67,7 @@ pub(crate) async fn run(
         progress.end();
         stopped(&tally)
     };
-    if !target.is_stdout {
+    if !is_stdout {
         form.answer(&answer.value, &answer.text)?;
     } else if form == Form::Text && configuration.text("log.format") == Some("json") {
         tracing::info!(code = answer.exit.code(), "{}", answer.text);
@@ -102,8 +103,8 @@ fn is_passing(kind: ErrorKind) -> bool {
     )
 }
 
-fn build(store: &Store, target: &Target, settings: RelaySettings) -> Result<Relay, Failure> {
-    let relay = Relay::builder(store.outbox.clone(), target.publisher.clone())
+fn build(store: &Store, routes: Routes, settings: RelaySettings) -> Result<Relay, Failure> {
+    let relay = Relay::routed(store.outbox.clone(), routes)
         .settings(settings)
         .report(log::report)
         .build()?;

@@ -77,6 +77,10 @@ fn why(standing: &Standing) -> String {
             standing.attempts,
             at(standing.retry_at)
         ),
+        Place::Paused => "it is paused; `sendoff pauses` says by what".to_owned(),
+        Place::Postponed => {
+            "it was set aside; a relay brings it back as soon as its target has room".to_owned()
+        }
         Place::Held => match &standing.held_behind {
             Some(id) => format!(
                 "held behind message {id} of the same key; see `sendoff show {}`",
@@ -134,6 +138,8 @@ fn place(place: Place) -> &'static str {
         Place::Ready => "ready",
         Place::DueLater => "due later",
         Place::Retrying => "retrying",
+        Place::Postponed => "postponed",
+        Place::Paused => "paused",
         Place::Held => "held",
         Place::Quarantined => "quarantined",
         Place::Gone => "gone",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sendoff::store::{Holder, Place, Stats};
+use sendoff::store::{Holder, PauseStanding, Place, Stats};
 use serde::Serialize;
 
 use crate::arguments::StatusArguments;
@@ -18,6 +18,7 @@ struct Status<'a> {
     #[serde(flatten)]
     stats: &'a Stats,
     holders: &'a [Holder],
+    pauses: &'a [PauseStanding],
 }
 
 /// So many messages are named that hold others.
@@ -58,17 +59,29 @@ async fn answer(store: &Store, form: Form) -> Result<(), Failure> {
         0 => Vec::new(),
         _ => store.desk.holders(HOLDERS_MAX).await.map_err(|e| store.explain(e))?,
     };
-    let status = Status { store: &store.shown, stats: &stats, holders: &holders };
-    form.answer(&status, &text(&store.shown, &stats, &holders))
+    let pauses = store.pauses.pauses().await.map_err(|e| store.explain(e))?;
+    let status = Status { store: &store.shown, stats: &stats, holders: &holders, pauses: &pauses };
+    form.answer(&status, &text(&status))
 }
 
-fn text(address: &str, stats: &Stats, holders: &[Holder]) -> String {
+fn text(status: &Status<'_>) -> String {
+    let Status { store: address, stats, holders, pauses } = *status;
     let pending = format!(
-        "{}  (due {}, of these retrying {})",
+        "{}  (due {}, of these retrying {}, postponed {})",
         grouped(stats.pending),
         grouped(stats.due),
-        grouped(stats.retrying)
+        grouped(stats.retrying),
+        grouped(stats.postponed)
     );
+    let mut paused = grouped(stats.paused);
+    for pause in pauses {
+        let (parked, held) = (grouped(pause.parked), grouped(pause.held));
+        let name = crate::output::shown(&pause.name);
+        paused.push_str(&format!(
+            "\n             {} {name}: {parked}, and {held} held behind",
+            pause.kind
+        ));
+    }
     let quarantined = match stats.quarantined {
         0 => "0".to_owned(),
         count => format!("{}  LOOK: `sendoff quarantine list` says why", grouped(count)),
@@ -88,6 +101,7 @@ fn text(address: &str, stats: &Stats, holders: &[Holder]) -> String {
         "store        {address}\n\
          pending      {pending}\n\
          held         {held}\n{by}\
+         paused       {paused}\n\
          quarantined  {quarantined}\n\
          published    {}\n\
          oldest due   {oldest}\n\

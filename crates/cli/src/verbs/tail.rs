@@ -177,6 +177,8 @@ fn text(standing: &Standing, body: Option<&str>) -> String {
         Place::Ready => "ready",
         Place::DueLater => "due later",
         Place::Retrying => "retrying",
+        Place::Postponed => "postponed",
+        Place::Paused => "paused",
         Place::Held => "held",
         Place::Quarantined => "quarantined",
         Place::Gone => "gone",

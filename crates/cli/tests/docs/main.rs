@@ -44,6 +44,7 @@ pages! {
     securing_the_database_works: "docs/how-to/secure-the-database.md",
     running_the_relay_works: "docs/how-to/run-the-relay.md",
     choosing_a_policy_works: "docs/how-to/choose-a-policy.md",
+    sending_to_several_targets_works: "docs/how-to/send-to-several-targets.md",
     using_webhooks_works: "docs/how-to/use-webhooks.md",
     using_nats_works: "docs/how-to/use-nats.md",
     mending_the_quarantine_works: "docs/how-to/quarantine.md",

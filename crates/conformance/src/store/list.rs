@@ -4,10 +4,10 @@ use crate::cases::check;
 
 /// How many cases the suite has. Committed: a case that is written and not listed, or listed no
 /// more, turns every store's run red.
-pub const CASES: usize = 143;
+pub const CASES: usize = 158;
 
 /// The sources of the cases, to count what is written.
-const WRITTEN: [&str; 14] = [
+const WRITTEN: [&str; 16] = [
     include_str!("send.rs"),
     include_str!("survive.rs"),
     include_str!("look.rs"),
@@ -22,6 +22,8 @@ const WRITTEN: [&str; 14] = [
     include_str!("mend.rs"),
     include_str!("keep.rs"),
     include_str!("schema.rs"),
+    include_str!("pause.rs"),
+    include_str!("route.rs"),
 ];
 
 /// Checks a generated list against the committed count and against what is written.
@@ -206,6 +208,25 @@ macro_rules! __store_cases {
                 what_is_wanted_is_chosen
                 a_stopped_run_goes_on_behind_its_mark
                 what_was_sent_lately_is_told
+            }
+            pause {
+                a_parked_row_leaves_the_looks_and_comes_back_in_order
+                nothing_comes_back_before_its_pause_has_ended
+                a_target_takes_back_what_it_has_room_for
+                another_relay_brings_nothing_back
+                pauses_are_kept_and_counted
+                a_late_parking_is_fenced_and_a_late_publish_is_not
+                a_parked_row_that_gets_another_verdict_is_parked_no_more
+                parked_rows_fill_no_look_and_come_back_in_bounded_steps
+            }
+            route {
+                a_target_that_is_down_holds_up_nobody_else
+                a_target_that_is_slow_holds_up_nobody_else
+                a_target_that_throttles_holds_up_nobody_else
+                a_message_that_no_route_takes_is_quarantined
+                a_key_keeps_its_order_across_targets
+                pauses_of_each_kind_reach_every_relay
+                a_paused_backlog_holds_up_nothing_and_comes_back_whole
             }
             schema {
                 a_store_without_a_schema_says_so

@@ -190,9 +190,12 @@ impl State {
             match row.spot() {
                 Spot::Held => stats.held += 1,
                 Spot::Quarantined => stats.quarantined += 1,
-                Spot::Ready | Spot::Waiting(_) => {
+                Spot::Parked if self.is_paused(row) => stats.paused += 1,
+                Spot::Ready | Spot::Waiting(_) | Spot::Parked => {
                     stats.pending += 1;
-                    stats.retrying += u64::from(row.retry_at.is_some());
+                    let postponed = row.parked.is_some();
+                    stats.postponed += u64::from(postponed);
+                    stats.retrying += u64::from(row.retry_at.is_some() && !postponed);
                     let since = row.plain.due_at.unwrap_or(row.created_at);
                     if since <= now {
                         stats.due += 1;
@@ -212,7 +215,7 @@ impl State {
         Standing {
             id: row.plain.id.clone(),
             source: row.plain.source.clone(),
-            place: row.place(now),
+            place: if self.is_paused(row) { Place::Paused } else { row.place(now) },
             topic: row.plain.topic.clone(),
             key: row.plain.key.clone(),
             seq: Some(row.seq),
@@ -220,7 +223,7 @@ impl State {
             body_bytes: Some(count(row.plain.body.len())),
             sent_at: Some(row.created_at),
             due_at: row.plain.due_at,
-            retry_at: row.retry_at,
+            retry_at: row.retry_at.filter(|_| row.parked.is_none()),
             attempts: row.attempts,
             last_error: row.last_error.clone(),
             owner: lane.owner.clone().filter(|_| lane.until > now),

@@ -85,6 +85,7 @@ impl State {
             last_error: None,
             held: false,
             holds: true,
+            parked: None,
             quarantine: None,
         };
         self.shelf.resent.insert(row.seq);

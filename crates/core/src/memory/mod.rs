@@ -14,6 +14,7 @@ mod barrier;
 mod desk;
 mod kept;
 mod lease;
+mod pause;
 mod publisher;
 mod row;
 mod script;

@@ -89,6 +89,8 @@ pub(super) struct Stored {
     pub(super) held: bool,
     /// Where it has failed: whether later rows of its key wait for it.
     pub(super) holds: bool,
+    /// The mark of what it is parked for. Its retry time is then the end of time.
+    pub(super) parked: Option<Arc<str>>,
     pub(super) quarantine: Option<Quarantine>,
 }
 
@@ -108,6 +110,8 @@ pub(super) enum Spot {
     Waiting(Timestamp),
     /// Not to be read before it is let go.
     Held,
+    /// Not to be read before it is brought back.
+    Parked,
     /// Not to be read before it is requeued.
     Quarantined,
 }
@@ -124,6 +128,9 @@ impl Stored {
         if self.held {
             return Spot::Held;
         }
+        if self.parked.is_some() {
+            return Spot::Parked;
+        }
         match self.retry_at.or(self.plain.due_at) {
             Some(at) => Spot::Waiting(at),
             None => Spot::Ready,
@@ -139,6 +146,7 @@ impl Stored {
         match self.spot() {
             Spot::Quarantined => Place::Quarantined,
             Spot::Held => Place::Held,
+            Spot::Parked => Place::Postponed,
             Spot::Waiting(_) if self.retry_at.is_some() => Place::Retrying,
             Spot::Waiting(at) if at > now => Place::DueLater,
             Spot::Waiting(_) | Spot::Ready => Place::Ready,

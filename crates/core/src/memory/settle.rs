@@ -1,5 +1,7 @@
 //! Verdicts in memory: what [`crate::store::OutboxStore::settle`] writes.
 
+use std::sync::Arc;
+
 use super::row::Quarantine;
 use super::state::State;
 use super::store::later;
@@ -75,8 +77,19 @@ impl State {
                 }
                 return false;
             }
+            Outcome::Parked { mark } => {
+                self.change(verdict.seq, |row| {
+                    // A row in quarantine stays there.
+                    if row.quarantine.is_none() {
+                        row.parked = Some(Arc::clone(mark));
+                        row.retry_at = Some(Timestamp::MAX);
+                    }
+                });
+                (true, false)
+            }
             Outcome::Retry { after, error, counts, holds } => {
                 let there = self.change(verdict.seq, |row| {
+                    row.parked = None;
                     row.retry_at = Some(later(now, *after));
                     row.holds = *holds;
                     row.attempts = row.attempts.saturating_add(u32::from(*counts));
@@ -88,6 +101,7 @@ impl State {
                 let there = self.change(verdict.seq, |row| {
                     row.quarantine.get_or_insert(Quarantine { at: now, reason: *reason });
                     row.retry_at = None;
+                    row.parked = None;
                     row.held = false;
                     row.holds = *holds;
                     row.last_error = Some(error.clone());

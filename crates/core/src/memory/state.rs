@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
+use std::sync::Arc;
 
 use super::kept::Shelf;
 use super::row::{PlainRow, Spot, Stored};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lane::Lane;
+use crate::store::Pause;
 use crate::time::Timestamp;
 
 /// The schema that this program's memory store has.
@@ -28,6 +30,9 @@ pub(super) struct State {
     /// By key: rows that are held.
     pub(super) held: HashMap<String, BTreeSet<i64>>,
     pub(super) quarantine: BTreeSet<i64>,
+    /// By mark.
+    pub(super) parked: BTreeMap<Arc<str>, BTreeSet<i64>>,
+    pub(super) pauses: Vec<Pause>,
     /// By id and source, so that an id is found without its source.
     pub(super) pairs: BTreeMap<(String, String), Pair>,
     pub(super) lanes: Vec<LaneRow>,
@@ -102,6 +107,8 @@ impl State {
             blockers: HashMap::new(),
             held: HashMap::new(),
             quarantine: BTreeSet::new(),
+            parked: BTreeMap::new(),
+            pauses: Vec::new(),
             pairs: BTreeMap::new(),
             lanes: vec![LaneRow::default(); count],
             relays: BTreeMap::new(),
@@ -177,6 +184,11 @@ impl State {
                 self.waiting[lane].insert((at, row.seq));
             }
             Spot::Held => enlist_key(&mut self.held, row),
+            Spot::Parked => {
+                if let Some(mark) = &row.parked {
+                    self.parked.entry(Arc::clone(mark)).or_default().insert(row.seq);
+                }
+            }
             Spot::Quarantined => {
                 self.quarantine.insert(row.seq);
             }
@@ -196,6 +208,16 @@ impl State {
                 self.waiting[lane].remove(&(at, row.seq));
             }
             Spot::Held => delist_key(&mut self.held, row),
+            Spot::Parked => {
+                if let Some(mark) = &row.parked
+                    && let Some(seqs) = self.parked.get_mut(mark)
+                {
+                    seqs.remove(&row.seq);
+                    if seqs.is_empty() {
+                        self.parked.remove(mark);
+                    }
+                }
+            }
             Spot::Quarantined => {
                 self.quarantine.remove(&row.seq);
             }

@@ -17,7 +17,9 @@ use crate::error::Result;
 use crate::lane::LANES_DEFAULT;
 use crate::message::Message;
 use crate::publisher::PublishError;
-use crate::store::{LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Verdict};
+use crate::store::{
+    LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Tend, Tended, Verdict,
+};
 use crate::time::{Clock, Timestamp};
 
 pub(super) const ADDRESS: &str = "memory:";
@@ -245,6 +247,13 @@ impl OutboxStore for MemoryStore {
             state.sweep(before, rows_max) + state.sweep_shelf(now, rows_max)
         };
         Ok(pairs + self.sweep_barriers(rows_max).await?)
+    }
+
+    async fn tend(&self, tend: &Tend) -> Result<Tended> {
+        let now = self.shared.now();
+        let mut state = self.shared.lock();
+        state.need_schema("tending parked messages")?;
+        Ok(state.tend(tend, now))
     }
 
     async fn attend(&self, message: &Message) -> Result<(), PublishError> {

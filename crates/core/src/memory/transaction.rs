@@ -166,6 +166,7 @@ impl MemoryTransaction {
                 last_error: None,
                 held: false,
                 holds: true,
+                parked: None,
                 quarantine: None,
             });
         }

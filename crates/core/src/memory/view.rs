@@ -114,6 +114,7 @@ impl State {
                     false
                 }
                 Spot::Waiting(_) => true,
+                Spot::Parked => false,
                 Spot::Held | Spot::Quarantined => continue,
             };
             if truncated || stopped {
@@ -123,7 +124,7 @@ impl State {
             truncated = in_turn
                 && !known.contains(&row.seq)
                 && !basket.take(row, self.blocker_of(row).is_some());
-            stopped = basket.waiting && row.blocks();
+            stopped = matches!(row.spot(), Spot::Waiting(_) | Spot::Parked) && row.blocks();
         }
         Sight {
             rows: basket.rows,

@@ -4,8 +4,8 @@
 //! them with many in flight but one per key, and writes the verdicts behind. No row is locked and no
 //! transaction is open while a broker is asked. `docs/explanation/relay.md` tells the whole story.
 //!
-//! What reads what: [`RelaySettings`] and the pure parts (`window`, `lanes`, `breaker`, `backoff`)
-//! know nothing of time or tasks; `engine` is the loop that drives them; [`Report`], [`Readiness`]
+//! What reads what: [`RelaySettings`] and the pure parts (`route`, `window`, `lanes`, `breaker`,
+//! `backoff`) know nothing of time or tasks; `engine` is the loop that drives them; [`Report`], [`Readiness`]
 //! and [`Progress`] are what it tells its owner.
 
 mod backoff;
@@ -15,6 +15,7 @@ mod lanes;
 mod once;
 mod policy;
 mod report;
+mod route;
 mod settings;
 mod window;
 
@@ -29,6 +30,7 @@ pub use backoff::Backoff;
 pub use once::{Once, OnceEnd};
 pub use policy::{Hold, Override, Policies, Policy};
 pub use report::{Progress, Readiness, Report, ReportHook, Tally};
+pub use route::{Routes, RoutesBuilder, TARGET_DEFAULT, TARGETS_MAX};
 pub use settings::RelaySettings;
 
 use crate::error::Result;
@@ -37,7 +39,7 @@ use crate::publisher::Publisher;
 use crate::store::{OutboxDesk, OutboxStore, RelayId};
 use crate::time::Clock;
 
-/// A relay from one store to one publisher.
+/// A relay from one store to one publisher, or to several by routes.
 ///
 /// Delivered at least once, in the order of each key (G2, G3); a relay that stalls, dies or wakes up
 /// late cannot settle what another owns by then (G6). Run as many relays on one store as you like:
@@ -71,7 +73,7 @@ pub struct Relay {
 pub(crate) struct Parts {
     pub(crate) id: RelayId,
     pub(crate) store: Arc<dyn OutboxStore>,
-    pub(crate) publisher: Arc<dyn Publisher>,
+    pub(crate) routes: Routes,
     pub(crate) settings: RelaySettings,
     /// Those of the settings.
     pub(crate) policies: Policies,
@@ -83,13 +85,21 @@ pub(crate) struct Parts {
 }
 
 impl Relay {
-    /// Begins a relay from `store` to `publisher`.
+    /// Begins a relay from `store` to `publisher`, which takes every topic.
     pub fn builder(store: Arc<dyn OutboxStore>, publisher: Arc<dyn Publisher>) -> RelayBuilder {
+        Self::routed(store, Routes::single(publisher))
+    }
+
+    /// Begins a relay from `store` to the targets of `routes`.
+    ///
+    /// Each target has its own breaker, bounds and share of memory: one that is down or slow holds up
+    /// nothing but its own messages, and what follows these in the order of their keys.
+    pub fn routed(store: Arc<dyn OutboxStore>, routes: Routes) -> RelayBuilder {
         let settings = RelaySettings::default();
         RelayBuilder(Parts {
             id: RelayId::new(),
             store,
-            publisher,
+            routes,
             policies: Policies::same(settings.policy()),
             settings,
             wake: Wake::new(),
@@ -148,7 +158,7 @@ impl fmt::Debug for Relay {
         f.debug_struct("Relay")
             .field("id", &self.parts.id)
             .field("from", &self.parts.store.address())
-            .field("to", &self.parts.publisher.address())
+            .field("to", &self.parts.routes)
             .finish_non_exhaustive()
     }
 }

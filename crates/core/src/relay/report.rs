@@ -130,8 +130,8 @@ macro_rules! adders {
 }
 
 adders! {
-    read, begun, confirmed, settled, failed, unknown, quarantined, held, fenced, lanes_taken,
-    lanes_left, looks, settlements,
+    read, begun, confirmed, settled, failed, unknown, quarantined, held, parked, fenced,
+    lanes_taken, lanes_left, looks, settlements,
 }
 
 progress! {
@@ -151,6 +151,8 @@ progress! {
     quarantined,
     /// Rows that were held behind their key.
     held,
+    /// Rows that were set aside for a pause, or for a target that had no room.
+    parked,
     /// Verdicts that were fenced.
     fenced,
     /// Lanes taken.

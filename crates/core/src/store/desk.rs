@@ -148,14 +148,20 @@ pub enum SchemaState {
 /// Counts of an outbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
-    /// Committed and to be published: ready, due later, or retrying. Not held, not quarantined.
+    /// Committed and to be published: ready, due later, retrying or postponed. Not held, not paused,
+    /// not quarantined.
     pub pending: u64,
     /// Of the pending ones, those whose due time has come (a retrying one counts).
     pub due: u64,
     /// Of the pending ones, those that failed and wait for their retry time.
     pub retrying: u64,
+    /// Of the pending ones, those that were set aside since their target takes nothing now, or whose
+    /// pause has ended and which a relay is about to bring back.
+    pub postponed: u64,
     /// Held behind an earlier message of their key.
     pub held: u64,
+    /// Set aside by a relay since they are paused. What is held behind them counts as held.
+    pub paused: u64,
     /// In quarantine.
     pub quarantined: u64,
     /// Published since the store was migrated. Persisted.
@@ -215,6 +221,11 @@ pub enum Place {
     DueLater,
     /// It failed and is tried again.
     Retrying,
+    /// It was set aside, and a relay brings it back once its target takes messages; or its pause has
+    /// just ended.
+    Postponed,
+    /// It is paused.
+    Paused,
     /// Behind an earlier message of its key.
     Held,
     /// In quarantine.

@@ -1,8 +1,8 @@
 //! The port of a store: the database that holds the outbox.
 //!
 //! [`OutboxStore`] is the relay's side: lease lanes, look for rows, settle them. [`OutboxDesk`] is
-//! the operator's side: look and mend; [`KeptDesk`] is what is kept of published messages,
-//! [`TailDesk`] what was sent lately, [`Doctor`] an examination. The caller's side, writing a message in a transaction, is
+//! the operator's side: look and mend; [`PauseDesk`] pauses and resumes, [`KeptDesk`] is what is kept of
+//! published messages, [`TailDesk`] what was sent lately, [`Doctor`] an examination. The caller's side, writing a message in a transaction, is
 //! [`crate::outbox`]. A store states rows and facts; every decision about order, retries and
 //! batches is the relay's, so that it is taken once and not per database.
 
@@ -11,6 +11,7 @@ pub mod doctor;
 mod kept;
 mod lease;
 mod look;
+mod pause;
 mod resend;
 mod tail;
 mod verdict;
@@ -27,6 +28,10 @@ pub use doctor::{Doctor, Finding, Grade};
 pub use kept::{KeptDesk, KeptLook, KeptMark, KeptMessage, Resent, Retention};
 pub use lease::{Ask, LaneLease, LeaseGrant, LeaseRequest, RelayId};
 pub use look::{Content, Horizon, LaneLook, Look, Reading, Row, Sight};
+pub use pause::{
+    PAUSE_REASON_CHARS_MAX, ParkedFor, Pause, PauseDesk, PauseScope, PauseStanding, TargetRoom,
+    Tend, Tended,
+};
 pub use resend::{Resend, Resending, Wanted};
 pub use tail::TailDesk;
 pub use verdict::{ERROR_CHARS_MAX, Outcome, QuarantineReason, Settled, Verdict, clean_error};
@@ -107,6 +112,23 @@ pub trait OutboxStore: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// Those of the database.
     async fn sweep(&self, rows_max: u32) -> Result<u64>;
+
+    /// Reads the pauses and brings parked rows back, in one transaction.
+    ///
+    /// Of the rows in the relay's lanes that are parked under a mark ([`ParkedFor`]), those with the
+    /// lowest seqs get a retry time of now and lose the mark: none where the mark is a pause's that is
+    /// there, at most as many as [`TargetRoom::rows_max`] says where it is one of the relay's targets',
+    /// and at most [`Tend::rows_max`] under each other mark: the pause has ended, or no relay knows
+    /// the target any more. Bounded work, whatever is parked.
+    ///
+    /// A store without pauses has none, and is given no verdict that parks.
+    ///
+    /// # Errors
+    /// Those of the database.
+    async fn tend(&self, tend: &Tend) -> Result<Tended> {
+        let _ = tend;
+        Ok(Tended::default())
+    }
 
     /// Runs a message whose topic is the product's own ([`Message::is_reserved`]) instead of publishing
     /// it: an errand of a barrier. Bounded work; running it again is harmless.

@@ -53,6 +53,13 @@ pub enum Outcome {
         /// Whether the key's later rows are held.
         holds: bool,
     },
+    /// Parked: it may not leave now, and uses up nobody's attempts. It leaves the ready and the
+    /// waiting rows until [`super::OutboxStore::tend`] brings it back, and is what its key's later
+    /// rows wait for meanwhile; looks find those blocked.
+    Parked {
+        /// What for: the mark of a [`super::ParkedFor`].
+        mark: Arc<str>,
+    },
     /// Held behind an earlier row of its key, where that one is still a blocker when this is
     /// written; otherwise nothing changes and the row is found again.
     Held,
@@ -70,6 +77,8 @@ pub enum QuarantineReason {
     TooLarge,
     /// Its attempts are used up, where a limit was asked for.
     Attempts,
+    /// No route takes its topic.
+    NoRoute,
 }
 
 impl QuarantineReason {
@@ -81,13 +90,14 @@ impl QuarantineReason {
             Self::Permanent => "permanent",
             Self::TooLarge => "too_large",
             Self::Attempts => "attempts",
+            Self::NoRoute => "no_route",
         }
     }
 
     /// Reads the reason that a store kept; `None` where it is not one of ours.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
-        [Self::Undecodable, Self::Permanent, Self::TooLarge, Self::Attempts]
+        [Self::Undecodable, Self::Permanent, Self::TooLarge, Self::Attempts, Self::NoRoute]
             .into_iter()
             .find(|reason| reason.as_str() == word)
     }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use sendoff::lane::Lane;
 use sendoff::store::{
-    Content, LeaseGrant, LeaseRequest, Look, OutboxStore, Outcome, RelayId, Settled, Sight, Verdict,
+    Content, LeaseGrant, LeaseRequest, Look, OutboxStore, Outcome, RelayId, Settled, Sight, Tend,
+    Tended, Verdict,
 };
 use sendoff::{Message, PublishError, Result};
 use uuid::Uuid;
@@ -91,7 +92,7 @@ impl OutboxStore for WatchedStore {
                 let rows = verdicts.iter().map(|verdict| {
                     let phase = match verdict.outcome {
                         Outcome::Published { .. } => Phase::Settled,
-                        Outcome::Retry { .. } => Phase::Retried,
+                        Outcome::Retry { .. } | Outcome::Parked { .. } => Phase::Retried,
                         Outcome::Quarantined { .. } => Phase::Quarantined,
                         Outcome::Held => Phase::Held,
                     };
@@ -114,6 +115,10 @@ impl OutboxStore for WatchedStore {
 
     async fn sweep(&self, rows_max: u32) -> Result<u64> {
         self.inner.sweep(rows_max).await
+    }
+
+    async fn tend(&self, request: &Tend) -> Result<Tended> {
+        self.inner.tend(request).await
     }
 
     async fn attend(&self, message: &Message) -> Result<(), PublishError> {

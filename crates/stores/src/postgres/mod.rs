@@ -24,6 +24,7 @@ mod lease;
 mod listen;
 mod look;
 mod options;
+mod pause;
 mod pool;
 mod roles;
 mod schema;

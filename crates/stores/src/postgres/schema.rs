@@ -37,6 +37,7 @@ const MIGRATIONS: [(u32, &str); 3] = [
         3,
         concat!(
             include_str!("migrations/0003_keep.sql"),
+            include_str!("migrations/0003_pause.sql"),
             include_str!("migrations/0003_policy.sql"),
             include_str!("migrations/0003_roles.sql"),
         ),
@@ -44,7 +45,7 @@ const MIGRATIONS: [(u32, &str); 3] = [
 ];
 
 /// Tables, indexes and sequences in the schema `sendoff`.
-const RELATIONS: [&str; 37] = [
+const RELATIONS: [&str; 40] = [
     "schema_version",
     "outbox",
     "outbox_seq_seq",
@@ -55,12 +56,15 @@ const RELATIONS: [&str; 37] = [
     "outbox_stop",
     "outbox_held",
     "outbox_quarantine",
+    "outbox_parked",
     "message_key",
     "message_key_sweep",
     "lane",
     "relay",
     "tally",
     "total",
+    "pause",
+    "pause_pkey",
     "barrier",
     "barrier_no_seq",
     "barrier_pkey",

@@ -144,6 +144,16 @@ impl<'a> Sorted<'a> {
                 }
             }
             Outcome::Held => self.held.push(verdict),
+            Outcome::Parked { mark } => {
+                self.changes.set_aside.push(false);
+                self.changes.waits.push(0);
+                self.changes.counts.push(false);
+                self.changes.reasons.push(Some(mark.as_ref()));
+                self.changes.holds.push(true);
+                // Looks find its followers blocked: there may be a million such rows, and to search
+                // for the followers of each would cost more than that.
+                self.push_failed(verdict, "", false);
+            }
             Outcome::Retry { after, error, counts, holds } => {
                 let wait = whole_micros(*after).min(WAIT_MICROS_MAX);
                 self.changes.set_aside.push(false);

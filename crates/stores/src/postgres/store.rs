@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use sendoff_core::barrier::{KeySource, attend};
 use sendoff_core::publisher::PublishError;
 use sendoff_core::store::{
-    LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Verdict,
+    LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Tend, Tended, Verdict,
 };
 use sendoff_core::time::whole_micros;
 use sendoff_core::{Message, Result};
@@ -18,7 +18,7 @@ use super::listen::Listener;
 use super::options::PostgresOptions;
 use super::pool::Pool;
 use super::session::{Connector, Use};
-use super::{keep, lease, look, settle, sql};
+use super::{keep, lease, look, pause, settle, sql};
 
 /// An outbox in PostgreSQL 15 or later.
 ///
@@ -144,6 +144,10 @@ impl OutboxStore for PostgresStore {
         };
         let gone = self.leases.bounded(DOING, swept).await?;
         Ok(gone + self.barriers.sweep(self, rows_max).await?)
+    }
+
+    async fn tend(&self, request: &Tend) -> Result<Tended> {
+        self.leases.bounded(pause::TENDING, pause::tend(&self.leases, request)).await
     }
 
     async fn attend(&self, message: &Message) -> std::result::Result<(), PublishError> {

@@ -146,12 +146,17 @@ pub(super) fn stats(tx: &Connection) -> Result<Stats, Failure> {
     let (waiting, waiting_due, retrying, oldest_waiting): (u64, u64, u64, Option<i64>) = tx
         .prepare_cached(sql::STATS_WAITING)?
         .query_row([now], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
-    let oldest = [oldest_ready, oldest_waiting].into_iter().flatten().min();
+    let (paused, postponed, oldest_postponed): (u64, u64, Option<i64>) = tx
+        .prepare_cached(sql::STATS_PARKED)?
+        .query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let oldest = [oldest_ready, oldest_waiting, oldest_postponed].into_iter().flatten().min();
     Ok(Stats {
-        pending: ready + waiting,
-        due: ready + waiting_due,
+        pending: ready + waiting + postponed,
+        due: ready + waiting_due + postponed,
         retrying,
+        postponed,
         held: count(sql::STATS_HELD)?,
+        paused,
         quarantined: count(sql::STATS_QUARANTINED)?,
         published: count(sql::STATS_PUBLISHED)?,
         oldest_due_ms: oldest
@@ -168,12 +173,16 @@ pub(super) fn standing(row: &Row<'_>, now: i64) -> rusqlite::Result<Standing> {
     let retry_at: Option<i64> = row.get(9)?;
     let held: Option<bool> = row.get(12)?;
     let quarantined_at: Option<i64> = row.get(13)?;
+    // Null where it is not parked.
+    let paused: Option<bool> = row.get(16)?;
     let place = if seq.is_none() {
         Place::Gone
     } else if quarantined_at.is_some() {
         Place::Quarantined
     } else if held == Some(true) {
         Place::Held
+    } else if let Some(paused) = paused {
+        if paused { Place::Paused } else { Place::Postponed }
     } else if retry_at.is_some() {
         Place::Retrying
     } else if due_at.is_some_and(|due_at| due_at > now) {
@@ -193,7 +202,7 @@ pub(super) fn standing(row: &Row<'_>, now: i64) -> rusqlite::Result<Standing> {
         body_bytes: row.get(6)?,
         sent_at: sent_at.or(row.get(2)?).and_then(time),
         due_at: due_at.and_then(time),
-        retry_at: retry_at.and_then(time),
+        retry_at: retry_at.filter(|_| paused.is_none()).and_then(time),
         attempts: row.get::<_, Option<u32>>(10)?.unwrap_or(0),
         last_error: text(row, 11)?,
         owner: seq.and(text(row, 15)?),

@@ -79,6 +79,7 @@ mod mend;
 mod news;
 mod options;
 mod owner;
+mod pause;
 mod schema;
 mod send;
 mod settle;

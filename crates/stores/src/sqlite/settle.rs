@@ -91,6 +91,14 @@ fn set_aside(
             tx.prepare_cached(sql::HOLD)?.execute([seq])?;
             return Ok(None);
         }
+        Outcome::Parked { mark } => {
+            let changed = tx.prepare_cached(sql::PARK)?.execute([seq])?;
+            if changed == 1 {
+                tx.prepare_cached(sql::PARK_MARK)?.execute((seq, mark.as_ref()))?;
+            }
+            // Looks find its followers blocked.
+            return Ok(None);
+        }
         Outcome::Retry { after, error, counts, holds } => {
             let mut retry = tx.prepare_cached(sql::RETRY)?;
             (retry.execute((seq, later(now, *after), counts, error, holds))?, *holds)

@@ -77,7 +77,11 @@ macro_rules! look_columns {
 }
 
 mod keep;
+mod pause;
+mod sweep;
 pub(super) use keep::*;
+pub(super) use pause::*;
+pub(super) use sweep::*;
 
 /// Writes a message; any language, any driver, inside the caller's own transaction.
 ///
@@ -95,7 +99,11 @@ pub(super) const NOW: &str = concat!("SELECT ", now!());
 pub(super) const MIGRATIONS: [&str; 3] = [
     include_str!("migrations/0001_outbox.sql"),
     include_str!("migrations/0002_barrier.sql"),
-    concat!(include_str!("migrations/0003_keep.sql"), include_str!("migrations/0003_policy.sql"),),
+    concat!(
+        include_str!("migrations/0003_keep.sql"),
+        include_str!("migrations/0003_pause.sql"),
+        include_str!("migrations/0003_policy.sql"),
+    ),
 ];
 
 pub(super) const VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS sendoff_schema_version (
@@ -120,7 +128,7 @@ pub(super) const OBJECTS: &str =
     r"SELECT name FROM sqlite_schema WHERE name LIKE 'sendoff\_%' ESCAPE '\'";
 
 /// What the migrations make, in the order in which a person would want to read it.
-pub(super) const OBJECTS_NEEDED: [&str; 31] = [
+pub(super) const OBJECTS_NEEDED: [&str; 34] = [
     "sendoff_schema_version",
     "sendoff_outbox",
     "sendoff_outbox_ready",
@@ -152,6 +160,9 @@ pub(super) const OBJECTS_NEEDED: [&str; 31] = [
     "sendoff_kept_time",
     "sendoff_kept_id",
     "sendoff_resent",
+    "sendoff_parked",
+    "sendoff_parked_mark",
+    "sendoff_pause",
 ];
 
 // Looks.
@@ -329,8 +340,8 @@ pub(super) const STATS_OLDEST_READY: &str = concat!(
     " ORDER BY seq LIMIT 1"
 );
 
-/// Waiting rows, those of them that are due (a row that is tried again was), those that are tried
-/// again, and since when the oldest due one is due.
+/// Waiting rows that are not parked, those of them that are due (a row that is tried again was), those
+/// that are tried again, and since when the oldest due one is due.
 pub(super) const STATS_WAITING: &str = concat!(
     "SELECT count(*),
             coalesce(sum(coalesce(due_at, created_at) <= ?1), 0),
@@ -338,7 +349,8 @@ pub(super) const STATS_WAITING: &str = concat!(
             min(CASE WHEN coalesce(due_at, created_at) <= ?1
                      THEN max(coalesce(due_at, created_at), created_at) END)
        FROM sendoff_outbox INDEXED BY sendoff_outbox_waiting WHERE ",
-    is_waiting!()
+    is_waiting!(),
+    " AND coalesce(retry_at, due_at) < 9223372036854775807"
 );
 
 pub(super) const STATS_HELD: &str = "SELECT count(*)
@@ -358,7 +370,10 @@ pub(super) const FIND: &str = concat!(
             CASE WHEN held AND key IS NOT NULL THEN (",
     blocker_of_outer!("id"),
     ") END,
-            (SELECT owner FROM sendoff_lane WHERE lane = 0 AND lease_until > ?3)
+            (SELECT owner FROM sendoff_lane WHERE lane = 0 AND lease_until > ?3),
+            (SELECT p.mark IN (SELECT 'pause:' || s.kind || ':' || s.name FROM sendoff_pause s)
+               FROM sendoff_parked p WHERE p.seq = sendoff_outbox.seq
+                AND retry_at = 9223372036854775807)
        FROM sendoff_message_key k LEFT JOIN sendoff_outbox ON sendoff_outbox.seq = k.seq
       WHERE k.id = ?1 AND (?2 IS NULL OR k.source = ?2) ORDER BY k.source"
 );

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicI64;
 use async_trait::async_trait;
 use sendoff_core::barrier::KeySource;
 use sendoff_core::store::{
-    LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Verdict,
+    LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Tend, Tended, Verdict,
 };
 use sendoff_core::{Message, PublishError, Result};
 
@@ -19,6 +19,7 @@ use super::lease::{self, HeldCursor};
 use super::look;
 use super::news::News;
 use super::options::SqliteOptions;
+use super::pause;
 use super::settle;
 use super::worker::Worker;
 
@@ -121,6 +122,10 @@ impl OutboxStore for SqliteStore {
                 Ok(pairs + barrier::sweep::sweep(session, rows_max, &open)?)
             })
             .await
+    }
+
+    async fn tend(&self, request: &Tend) -> Result<Tended> {
+        pause::tend(self, request).await
     }
 
     async fn attend(&self, message: &Message) -> Result<(), PublishError> {

@@ -288,12 +288,13 @@ async fn a_store_of_the_first_version_is_upgraded_and_keeps_its_messages() {
     let service = shop.connection();
     let mut tables = service
         .prepare(
-            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'sendoff_barrier%'",
+            "SELECT name FROM sqlite_schema WHERE type = 'table' \
+              AND (name LIKE 'sendoff_barrier%' OR name LIKE 'sendoff_pa%')",
         )
         .unwrap();
     let tables: Vec<String> =
         tables.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap();
-    assert_eq!(tables.len(), 4);
+    assert_eq!(tables.len(), 6);
     for table in tables {
         service.execute_batch(&format!("DROP TABLE {table}")).unwrap();
     }

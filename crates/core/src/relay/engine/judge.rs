@@ -1,5 +1,7 @@
 //! Verdicts: what is decided about a row before it is written.
 
+use std::sync::Arc;
+
 use super::Engine;
 use crate::lane::Lane;
 use crate::message::Message;
@@ -27,8 +29,10 @@ pub(super) fn releases(verdict: &Verdict) -> bool {
 pub(super) enum Trouble {
     /// It waits behind an earlier one of its key.
     Blocked,
+    /// It may not leave now; the mark says what for.
+    Parked(Arc<str>),
     Undecodable(String),
-    Refused(Refusal, Message),
+    Refused(Refusal, Box<Message>),
 }
 
 /// What the publisher says of a message before it is sent.
@@ -45,20 +49,26 @@ impl Engine {
         let failed_before = self.window.get(seq).map_or(0, |entry| entry.attempts);
         match trouble {
             Trouble::Blocked => self.judge(seq, Outcome::Held, None),
+            Trouble::Parked(mark) => {
+                self.judge(seq, Outcome::Parked { mark }, None);
+                for lane in self.window.refused(seq) {
+                    self.lanes.forgot_of_key(lane, self.looks.begun);
+                }
+            }
             Trouble::Undecodable(error) => {
                 self.quarantine_unpublished(seq, QuarantineReason::Undecodable, &error, None);
             }
             Trouble::Refused(Refusal::Never(reason, error), message) => {
-                self.quarantine_unpublished(seq, reason, &error, Some(message));
+                self.quarantine_unpublished(seq, reason, &error, Some(*message));
             }
             Trouble::Refused(Refusal::NotNow(error), message) => {
                 let policy = *self.policy_of(&message);
                 if is_worn_out(&policy, failed_before + 1) {
                     let reason = QuarantineReason::Attempts;
-                    self.quarantine_unpublished(seq, reason, error.detail(), Some(message));
+                    self.quarantine_unpublished(seq, reason, error.detail(), Some(*message));
                     return;
                 }
-                if self.judge_failed(seq, failed_before + 1, error, message) {
+                if self.judge_failed(seq, failed_before + 1, error, *message) {
                     let forgotten = self.window.refused(seq);
                     self.forgot_of_line(&forgotten);
                 }
@@ -194,7 +204,7 @@ impl Engine {
         self.window.get(seq).is_some_and(|entry| entry.blocker)
     }
 
-    fn judge(&mut self, seq: i64, outcome: Outcome, report: Option<Report>) {
+    pub(super) fn judge(&mut self, seq: i64, outcome: Outcome, report: Option<Report>) {
         let Some(entry) = self.window.get(seq) else {
             return;
         };

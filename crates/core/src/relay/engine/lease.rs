@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::lane::Lane;
 use crate::relay::policy::Hold;
 use crate::relay::report::Report;
-use crate::store::{Ask, LaneLease, LeaseGrant, LeaseRequest, clean_error};
+use crate::store::{Ask, LaneLease, LeaseGrant, LeaseRequest};
 
 /// The final message to the store takes no longer than this.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -77,7 +77,7 @@ impl Engine {
             .collect();
         let request = LeaseRequest {
             relay: self.parts.id.clone(),
-            target: Some(clean_error(self.parts.publisher.address())),
+            target: Some(self.parts.routes.shown_all()),
             ttl: self.parts.settings.lease,
             keep,
             release: drained,
@@ -234,7 +234,7 @@ impl Engine {
             self.lanes.leases().into_iter().partition(|lease| !self.window.busy(lease.lane));
         let request = LeaseRequest {
             relay: self.parts.id.clone(),
-            target: Some(clean_error(self.parts.publisher.address())),
+            target: Some(self.parts.routes.shown_all()),
             ttl: self.parts.settings.lease,
             keep,
             release,

@@ -5,7 +5,6 @@
 //! on from the position. The back look runs beside it: from the floors while there is a backlog,
 //! and every few seconds, as well as when lanes were taken, from 0, where the floor is not believed.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -112,19 +111,20 @@ impl Looks {
 impl Engine {
     /// When the next look is due, where one may begin. A look that has no room waits for a publish
     /// to end, not for a time.
-    pub(super) fn looks_deadline(&self) -> Option<Instant> {
+    pub(super) fn looks_deadline(&self, now: Instant) -> Option<Instant> {
         let looks = &self.looks;
-        if !self.may_look() || !self.has_room(4) {
+        if !self.may_look() || !self.has_room(4, now) {
             return None;
         }
         let front = looks.next_poll.min(looks.next_waiting).max(looks.not_before);
-        let front = (looks.front.is_none() && self.has_room(3)).then_some(front);
+        let front = (looks.front.is_none() && self.has_room(3, now)).then_some(front);
         let back = looks.back.is_none().then_some(looks.next_full.max(looks.not_before));
         front.into_iter().chain(back).min()
     }
 
     fn may_look(&self) -> bool {
         self.stop_by.is_none()
+            && self.tends.told
             && self.lanes.len() > 0
             && self.parts.clock.since_boot() < self.leases.valid_until
     }
@@ -143,7 +143,7 @@ impl Engine {
             || now >= self.looks.next_poll
             || now >= self.looks.next_waiting
             || self.looks.capped.iter().any(uncapped);
-        if self.looks.front.is_some() || !wanted || !self.has_room(3) {
+        if self.looks.front.is_some() || !wanted || !self.has_room(3, now) {
             return;
         }
         // A line is read from its beginning: what committed late belongs before the rest.
@@ -160,7 +160,8 @@ impl Engine {
             .partition(|(lane, _, _)| self.window.queued_in(*lane) < cap);
         self.looks.capped = capped.into_iter().map(|(lane, _, _)| lane).collect();
         self.looks.wanted = false;
-        let rows_max = self.parts.settings.window_rows - self.window.rows();
+        let rows_max = (self.parts.settings.window_rows - self.window.rows())
+            .min(self.rows_that_shares_allow(now));
         let waiting = now >= self.looks.next_waiting || now >= self.looks.next_poll;
         self.looks.next_poll = now + self.poll_interval();
         if waiting {
@@ -176,7 +177,9 @@ impl Engine {
     fn begin_back_look(&mut self, now: Instant) {
         let fresh = self.lanes.iter().any(|(_, owned)| owned.fresh && !owned.vacating);
         let full = fresh || now >= self.looks.next_full;
-        if self.looks.back.is_some() || !(full || now >= self.looks.next_back) || !self.has_room(4)
+        if self.looks.back.is_some()
+            || !(full || now >= self.looks.next_back)
+            || !self.has_room(4, now)
         {
             return;
         }
@@ -307,12 +310,14 @@ impl Engine {
         };
         let (seq, lane, epoch) = (row.seq, row.lane, owned.epoch);
         let attempts = row.attempts;
+        let mut outlet = 0;
         let (message, trouble) = match row.content {
-            Content::Message(message) => match self.refusal(&message) {
-                None => (Some(message), None),
-                Some(refusal) => {
-                    (None, Some(Trouble::Refused(refusal, Arc::unwrap_or_clone(message))))
+            Content::Message(message) => match self.destination(&message, row.waiting) {
+                Ok(to) => {
+                    outlet = to;
+                    (Some(message), None)
                 }
+                Err(trouble) => (None, Some(trouble)),
             },
             Content::Undecodable(error) => (None, Some(Trouble::Undecodable(error))),
             Content::Blocked => (None, Some(Trouble::Blocked)),
@@ -324,6 +329,7 @@ impl Engine {
             lane,
             epoch,
             key: row.key,
+            outlet,
             attempts,
             blocker: row.blocker,
             waiting: row.waiting,
@@ -353,13 +359,14 @@ impl Engine {
     /// Whether less than this much of the rows and of the bytes is taken. The front look begins while
     /// a quarter is free: what is in flight or being settled counts, and must not leave the publisher
     /// without the next rows while a look runs.
-    fn has_room(&self, quarters: usize) -> bool {
+    fn has_room(&self, quarters: usize, now: Instant) -> bool {
         let part = |max: usize| (max / 4 * quarters + max % 4 * quarters / 4).max(1);
         let rows_max = self.parts.settings.window_rows;
         self.window.rows() < part(rows_max)
             && self.bytes_taken() < part(self.parts.settings.window_bytes)
             // While one look is slow, what is settled beside it has to be remembered.
             && self.window.settled_rows() < rows_max.saturating_mul(4)
+            && self.shares_have_room(quarters, now)
     }
 
     fn bytes_taken(&self) -> usize {
@@ -367,7 +374,7 @@ impl Engine {
     }
 
     /// With jitter, so that relays do not poll in step.
-    fn poll_interval(&self) -> Duration {
+    pub(super) fn poll_interval(&self) -> Duration {
         self.parts.settings.poll.mul_f64(0.8 + 0.2 * fastrand::f64())
     }
 }

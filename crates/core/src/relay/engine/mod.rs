@@ -1,16 +1,19 @@
 //! The loop: one task that owns the relay's whole state and waits for the next thing to happen.
 //!
 //! Calls to the store run as tasks of their own, at most one of each kind (front look, back look,
-//! settlement, lease, sweep), so that rows are decoded beside the loop; publishes are futures of
+//! settlement, lease, sweep, tend), so that rows are decoded beside the loop; publishes are futures of
 //! the loop, or handed over to a publisher that takes many at once. Nothing is locked, since nothing is shared.
 
+mod destination;
 mod hand_over;
 mod join;
 mod judge;
 mod lease;
 mod look;
+mod outlet;
 mod publish;
 mod settle;
+mod tend;
 mod users_code;
 
 use std::collections::{HashMap, VecDeque};
@@ -26,13 +29,12 @@ use tokio::time::Instant;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lane::Lane;
 use crate::relay::backoff::Backoff;
-use crate::relay::breaker::Breaker;
 use crate::relay::lanes::Lanes;
 use crate::relay::policy::Hold;
 use crate::relay::report::{Report, Tally};
 use crate::relay::window::Window;
 use crate::relay::{Parts, Progress};
-use crate::store::{LeaseGrant, Settled, Verdict};
+use crate::store::{LeaseGrant, Settled, Tended, Verdict};
 
 /// Waits after a failed call to the store.
 const STORE_WAITS: Backoff =
@@ -47,14 +49,17 @@ enum Event {
     Settled(Vec<Verdict>, Vec<judge::Told>, Result<Settled>),
     Leased(Duration, Result<LeaseGrant>),
     Swept(Result<u64>),
-    Reset,
+    Tended(Result<Tended>),
+    /// The outlet's publisher has discarded its connection.
+    Reset(usize),
 }
 
 pub(super) struct Engine {
     parts: Parts,
     lanes: Lanes,
     window: Window,
-    breaker: Breaker,
+    /// One for each target, in the order of the routes, and the last one for the store's errands.
+    outlets: Vec<outlet::Outlet>,
     verdicts: VecDeque<judge::Judged>,
     begun: Vec<publish::Begun>,
     tasks: JoinSet<Event>,
@@ -63,6 +68,7 @@ pub(super) struct Engine {
     settles: settle::Settles,
     leases: lease::Leases,
     publishing: publish::Publishing,
+    tends: tend::Tends,
     /// When a graceful stop has to end.
     stop_by: Option<Instant>,
 }
@@ -109,10 +115,10 @@ pub(super) async fn run(parts: Parts, stop: impl Future<Output = ()> + Send) -> 
     progress.tally()
 }
 
-fn window_of(parts: &Parts) -> Window {
+fn window_of(parts: &Parts, outlets: usize) -> Window {
     match parts.settings.hold {
-        Hold::All => Window::strict(),
-        Hold::Key | Hold::None => Window::default(),
+        Hold::All => Window::strict(outlets),
+        Hold::Key | Hold::None => Window::new(outlets),
     }
 }
 
@@ -152,15 +158,17 @@ impl Drop for Listener {
 impl Engine {
     fn new(parts: Parts) -> Self {
         let now = Instant::now();
+        let outlets = parts.routes.list().len() + 1;
         Self {
+            tends: tend::Tends::new(now),
             looks: look::Looks::new(now),
             joins: HashMap::new(),
             settles: settle::Settles::new(now),
             leases: lease::Leases::new(now),
             publishing: publish::Publishing::default(),
             lanes: Lanes::default(),
-            window: window_of(&parts),
-            breaker: Breaker::default(),
+            window: window_of(&parts, outlets),
+            outlets: std::iter::repeat_with(Default::default).take(outlets).collect(),
             verdicts: VecDeque::new(),
             begun: Vec::new(),
             tasks: JoinSet::new(),
@@ -176,7 +184,9 @@ impl Engine {
 
     fn begin_what_can_begin(&mut self, now: Instant) {
         self.begin_lease(now);
+        self.begin_tend(now);
         self.begin_settle(now);
+        self.watch_shares(now);
         self.begin_publishes(now);
         self.begin_looks(now);
         let progress = &self.parts.progress;
@@ -193,8 +203,9 @@ impl Engine {
         [
             self.leases.deadline().filter(|_| !self.settles.releasing),
             self.settles.deadline(!self.verdicts.is_empty()),
-            self.looks_deadline(),
+            self.looks_deadline(now),
             self.publishing_deadline(now),
+            self.tends.deadline().filter(|_| self.stop_by.is_none()),
             self.stop_by,
         ]
         .into_iter()
@@ -211,7 +222,8 @@ impl Engine {
             }
             Ok(Event::Leased(asked_at, result)) => self.on_leased(asked_at, result, now),
             Ok(Event::Swept(result)) => self.on_swept(&result, now),
-            Ok(Event::Reset) => self.publishing.resetting = false,
+            Ok(Event::Tended(result)) => self.on_tended(result, now),
+            Ok(Event::Reset(outlet)) => self.outlets[outlet].resetting = false,
             Err(error) => self.on_panic(&error, now),
         }
     }
@@ -225,7 +237,7 @@ impl Engine {
                 .detail(format!("the call ended without an answer: {error}")),
         );
         self.tasks = JoinSet::new();
-        self.window = window_of(&self.parts);
+        self.window = window_of(&self.parts, self.outlets.len());
         self.lanes = Lanes::default();
         self.verdicts = VecDeque::new();
         self.looks = look::Looks::new(now);
@@ -233,6 +245,8 @@ impl Engine {
         self.settles = settle::Settles::new(now);
         self.leases = lease::Leases::new(now + STORE_WAITS.first);
         self.publishing.begin_next_round();
+        self.outlets.iter_mut().for_each(outlet::Outlet::begin_next_round);
+        self.tends = tend::Tends::new(now + STORE_WAITS.first);
     }
 
     fn stop(&mut self) {
@@ -272,7 +286,9 @@ impl Engine {
 
     /// The store answered; the relay is ready if nothing else of it is failing.
     fn store_answered(&self) {
-        if self.looks.failures == 0 && self.settles.failures == 0 && self.leases.failures == 0 {
+        let failures =
+            [self.looks.failures, self.settles.failures, self.leases.failures, self.tends.failures];
+        if failures.iter().all(|failures| *failures == 0) {
             self.parts.readiness.set(true);
         }
     }

@@ -11,7 +11,6 @@ use super::hand_over::{Handed, HandedOver};
 use super::{Engine, Event};
 use crate::message::Message;
 use crate::publisher::{HandOver, PublishClass, PublishError, Publisher};
-use crate::relay::breaker::Allows;
 use crate::relay::policy::Policy;
 use crate::relay::report::Report;
 use crate::store::OutboxStore;
@@ -22,30 +21,30 @@ const ALONE_LOSSES_MAX: u32 = 3;
 
 #[derive(Debug, Default)]
 pub(super) struct Publishing {
-    /// The publisher is discarding its connection.
-    pub(super) resetting: bool,
     /// Goes up when the relay begins anew with what the store says: results of publishes that
     /// began before mean nothing to it.
     round: u64,
-    /// How many publishes the target has confirmed.
-    confirmed: u64,
     pub(super) handed_over: HandedOver,
 }
 
 impl Publishing {
     pub(super) fn begin_next_round(&mut self) {
         self.round += 1;
-        self.confirmed = 0;
-        self.resetting = false;
         self.handed_over.forget();
     }
+}
+
+/// Who takes a message.
+enum To {
+    Target(Arc<dyn Publisher>),
+    /// The store runs its own errands.
+    Store(Arc<dyn OutboxStore>),
 }
 
 /// A publish of a publisher that takes one at a time, or an errand of the store's. The loop polls it:
 /// a future without a box of its own, since there may be one for every message.
 pub(super) struct Begun {
-    publisher: Arc<dyn Publisher>,
-    store: Arc<dyn OutboxStore>,
+    to: To,
     seq: i64,
     message: Arc<Message>,
     timeout: Duration,
@@ -58,7 +57,7 @@ pub(super) struct Begun {
 
 impl Begun {
     pub(super) async fn publish(self) -> Ended {
-        let Self { publisher, store, seq, message, timeout, valid_until, clock, .. } = self;
+        let Self { to, seq, message, timeout, valid_until, clock, .. } = self;
         // Asked once more where it really begins: the process may have stood still since.
         let left = valid_until.saturating_sub(clock.since_boot());
         let result = if left.is_zero() {
@@ -67,10 +66,10 @@ impl Begun {
             let timeout = timeout.min(left);
             // A publisher that panics on one message must not take the others' relay with it.
             let publish = AssertUnwindSafe(async {
-                if message.is_reserved() {
-                    return store.attend(&message).await;
+                match to {
+                    To::Target(publisher) => publisher.publish(&message).await,
+                    To::Store(store) => store.attend(&message).await,
                 }
-                publisher.publish(&message).await
             })
             .catch_unwind();
             Some(match tokio::time::timeout(timeout, publish).await {
@@ -101,16 +100,25 @@ pub(super) struct Ended {
 
 impl Engine {
     pub(super) fn begin_publishes(&mut self, now: Instant) {
-        if self.publishing.resetting || self.stop_by.is_some() {
+        if self.stop_by.is_some() {
             return;
         }
         if self.is_strict() && !self.leases.whole {
             return;
         }
-        let Some(in_flight_max) = self.in_flight_max(now) else {
+        for outlet in 0..self.outlets.len() {
+            self.begin_publishes_through(outlet, now);
+        }
+    }
+
+    fn begin_publishes_through(&mut self, outlet: usize, now: Instant) {
+        if self.outlets[outlet].resetting {
+            return;
+        }
+        let Some(in_flight_max) = self.in_flight_max(outlet, now) else {
             return;
         };
-        if self.window.in_flight() >= in_flight_max || !self.window.has_next() {
+        if self.window.in_flight_of(outlet) >= in_flight_max || !self.window.has_next(outlet) {
             return;
         }
         // A process that was stopped for a while wakes up here, or later: publishes ask once more
@@ -122,37 +130,50 @@ impl Engine {
         }
         let timeout = self.parts.policies.base().publish_timeout;
         let deadline = now + timeout.min(left);
+        let confirmed = self.outlets[outlet].confirmed;
         let mut messages = Vec::new();
-        while self.window.in_flight() < in_flight_max {
-            let Some((seq, message)) = self.window.next() else {
+        while self.window.in_flight_of(outlet) < in_flight_max {
+            let Some((seq, message)) = self.window.next(outlet) else {
                 break;
             };
-            let confirmed = self.publishing.confirmed;
             let ticket = self.publishing.handed_over.begin(seq, confirmed, deadline);
             self.parts.progress.begun(1);
             // Deadlines of what is handed over never go back, so they are all of one length.
-            if message.is_reserved() || self.policy_of(&message).publish_timeout != timeout {
-                self.begin_publish(ticket, message);
+            if self.policy_of(&message).publish_timeout != timeout {
+                self.begin_publish(self.to(outlet), ticket, message);
             } else {
                 messages.push((ticket, message));
             }
         }
-        self.hand_over(messages);
+        self.hand_over(outlet, messages);
     }
 
-    fn hand_over(&mut self, messages: Vec<(u64, Arc<Message>)>) {
+    fn to(&self, outlet: usize) -> To {
+        match self.parts.routes.list().get(outlet) {
+            Some(target) => To::Target(Arc::clone(&target.publisher)),
+            None => To::Store(Arc::clone(&self.parts.store)),
+        }
+    }
+
+    fn hand_over(&mut self, outlet: usize, messages: Vec<(u64, Arc<Message>)>) {
         if messages.is_empty() {
             return;
         }
+        let Some(target) = self.parts.routes.list().get(outlet) else {
+            for (ticket, message) in messages {
+                self.begin_publish(self.to(outlet), ticket, message);
+            }
+            return;
+        };
         let tickets: Vec<u64> = messages.iter().map(|(ticket, _)| *ticket).collect();
         let answers = self.publishing.handed_over.batch(&self.parts.clock, self.leases.valid_until);
         let batch = HandOver { messages, answers };
-        let publisher = &self.parts.publisher;
+        let publisher = Arc::clone(&target.publisher);
         match std::panic::catch_unwind(AssertUnwindSafe(|| publisher.hand_over(batch))) {
             Ok(Ok(())) => {}
             Ok(Err(HandOver { messages, .. })) => {
                 for (ticket, message) in messages {
-                    self.begin_publish(ticket, message);
+                    self.begin_publish(self.to(outlet), ticket, message);
                 }
             }
             Err(_) => {
@@ -165,14 +186,13 @@ impl Engine {
     }
 
     /// Publishes one message that the publisher does not take with others, or runs an errand.
-    fn begin_publish(&mut self, ticket: u64, message: Arc<Message>) {
+    fn begin_publish(&mut self, to: To, ticket: u64, message: Arc<Message>) {
         let Some(Handed { seq, confirmed_before, .. }) = self.publishing.handed_over.end(ticket)
         else {
             return;
         };
         self.begun.push(Begun {
-            publisher: Arc::clone(&self.parts.publisher),
-            store: Arc::clone(&self.parts.store),
+            to,
             seq,
             timeout: self.policy_of(&message).publish_timeout,
             message,
@@ -223,11 +243,8 @@ impl Engine {
 
     /// When a wait for the target ends, or one for an answer.
     pub(super) fn publishing_deadline(&self, now: Instant) -> Option<Instant> {
-        let breaker = match self.breaker.allows(now) {
-            Allows::NoneBefore(until) => Some(until),
-            Allows::All | Allows::One => None,
-        };
-        breaker.into_iter().chain(self.publishing.handed_over.deadline()).min()
+        let outlets = self.outlets_deadline(now);
+        outlets.into_iter().chain(self.publishing.handed_over.deadline()).min()
     }
 
     pub(super) fn on_published(&mut self, ended: Ended) {
@@ -246,17 +263,18 @@ impl Engine {
         let Some(entry) = self.window.get(seq) else {
             return;
         };
-        let alone = self.window.in_flight() == 1;
+        let outlet = entry.outlet;
+        let alone = self.window.in_flight_of(outlet) == 1;
         let worn_out = alone && entry.alone_losses + 1 >= ALONE_LOSSES_MAX;
         match error.class() {
             PublishClass::Permanent => self.quarantine(seq, &error),
             PublishClass::Failed => self.own_failure(seq, error),
             PublishClass::Unreachable => {
-                self.target_down(None, error);
+                self.target_down(outlet, None, error);
                 self.put_back(seq, false, false);
             }
             PublishClass::Throttled { wait } => {
-                self.target_down(Some(wait), error);
+                self.target_down(outlet, Some(wait), error);
                 self.put_back(seq, false, false);
             }
             PublishClass::Lost => {
@@ -264,19 +282,19 @@ impl Engine {
                 if worn_out {
                     self.own_failure(seq, error);
                 } else {
-                    self.target_down(None, error);
+                    self.target_down(outlet, None, error);
                     self.put_back(seq, true, alone);
                 }
             }
             PublishClass::TimedOut => {
                 self.parts.progress.unknown(1);
                 // What the client still has buffered must not leave later.
-                self.begin_reset();
-                let others_went = self.publishing.confirmed > confirmed_before;
+                self.begin_reset(outlet);
+                let others_went = self.outlets[outlet].confirmed > confirmed_before;
                 if others_went || worn_out {
                     self.own_failure(seq, error);
                 } else {
-                    self.target_down(None, error);
+                    self.target_down(outlet, None, error);
                     self.put_back(seq, true, alone);
                 }
             }
@@ -284,21 +302,42 @@ impl Engine {
     }
 
     fn on_confirmed(&mut self, seq: i64) {
+        let Some(outlet) = self.window.get(seq).map(|entry| entry.outlet) else {
+            return;
+        };
         if !self.judge_published(seq) {
             return;
         }
-        self.publishing.confirmed += 1;
         self.parts.progress.confirmed(1);
-        if self.breaker.confirmed() {
-            self.report(&Report::TargetUp { target: self.parts.publisher.address().to_owned() });
+        let outlet_state = &mut self.outlets[outlet];
+        outlet_state.confirmed += 1;
+        if outlet_state.breaker.confirmed() {
+            outlet_state.down_since = None;
+            let target = self.shown(outlet);
+            self.report(&Report::TargetUp { target });
         }
     }
 
-    pub(super) fn target_down(&mut self, asked: Option<Duration>, error: PublishError) {
-        if self.breaker.failed(Instant::now(), asked, fastrand::f64()) {
-            let target = self.parts.publisher.address().to_owned();
+    pub(super) fn target_down(
+        &mut self,
+        outlet: usize,
+        asked: Option<Duration>,
+        error: PublishError,
+    ) {
+        let now = Instant::now();
+        if self.outlets[outlet].breaker.failed(now, asked, fastrand::f64()) {
+            self.outlets[outlet].down_since = Some(now);
+            let target = self.shown(outlet);
             self.report(&Report::TargetDown { target, error });
         }
+    }
+
+    /// An outlet for people.
+    fn shown(&self, outlet: usize) -> String {
+        if outlet == self.errands() {
+            return self.parts.store.address().to_owned();
+        }
+        self.parts.routes.shown(outlet)
     }
 
     /// Back to the head of its key, unless this relay may not publish it any more.
@@ -323,21 +362,25 @@ impl Engine {
         }
     }
 
-    fn begin_reset(&mut self) {
-        if !self.publishing.resetting {
-            self.publishing.resetting = true;
-            let publisher = Arc::clone(&self.parts.publisher);
+    fn begin_reset(&mut self, outlet: usize) {
+        // An errand has no connection of its own: the store bounds and discards it.
+        let Some(target) = self.parts.routes.list().get(outlet) else {
+            return;
+        };
+        if !self.outlets[outlet].resetting {
+            self.outlets[outlet].resetting = true;
+            let publisher = Arc::clone(&target.publisher);
             let timeout = self.parts.settings.publish_timeout;
             self.tasks.spawn(async move {
                 // Longer than a publish it may not take: nothing is published meanwhile.
                 let reset = AssertUnwindSafe(publisher.reset()).catch_unwind();
                 let trouble = match tokio::time::timeout(timeout, reset).await {
-                    Ok(Ok(())) => return Event::Reset,
+                    Ok(Ok(())) => return Event::Reset(outlet),
                     Ok(Err(_)) => "it panicked",
                     Err(_) => "it took too long",
                 };
                 tracing::warn!(trouble, "discarding the target's connection failed");
-                Event::Reset
+                Event::Reset(outlet)
             });
         }
     }

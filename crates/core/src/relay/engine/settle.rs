@@ -134,6 +134,7 @@ impl Engine {
                 _ if fenced => self.lanes.forgot_of_key(verdict.lane, begun),
                 Outcome::Retry { after, .. } => self.looks.waiting_in(now, *after),
                 Outcome::Quarantined { .. } => self.parts.progress.quarantined(1),
+                Outcome::Parked { .. } => self.parts.progress.parked(1),
                 Outcome::Held => {
                     self.parts.progress.held(1);
                     // Where its blocker had gone meanwhile it is still ready.

@@ -22,21 +22,25 @@ impl Engine {
         }
     }
 
-    fn limits(&self) -> Option<PublisherLimits> {
-        catch_unwind(AssertUnwindSafe(|| self.parts.publisher.limits())).ok()
+    /// `None` where the publisher panicked. The store's errands have the bounds of the default.
+    fn limits(&self, outlet: usize) -> Option<PublisherLimits> {
+        let Some(target) = self.parts.routes.list().get(outlet) else {
+            return Some(PublisherLimits::default());
+        };
+        catch_unwind(AssertUnwindSafe(|| target.publisher.limits())).ok()
     }
 
-    /// How many publishes may be in flight now. A target that cannot say it takes nothing, until it
+    /// How many publishes through the outlet may be in flight now. A target that cannot say it takes nothing, until it
     /// can.
-    pub(super) fn in_flight_max(&mut self, now: Instant) -> Option<usize> {
-        let allows = self.breaker.allows(now);
+    pub(super) fn in_flight_max(&mut self, outlet: usize, now: Instant) -> Option<usize> {
+        let allows = self.outlets[outlet].breaker.allows(now);
         if let Allows::NoneBefore(_) = allows {
             return None;
         }
-        let Some(limits) = self.limits() else {
+        let Some(limits) = self.limits(outlet) else {
             let error =
                 PublishError::unreachable("the publisher panicked when asked for its limits");
-            self.target_down(None, error);
+            self.target_down(outlet, None, error);
             return None;
         };
         Some(match allows {
@@ -46,19 +50,16 @@ impl Engine {
     }
 
     /// Why the target does not take a message, as far as that can be told before it is sent.
-    pub(super) fn refusal(&self, message: &Message) -> Option<Refusal> {
-        // An errand of the store's goes to no target.
-        if message.is_reserved() {
-            return None;
-        }
+    pub(super) fn refusal(&self, target: usize, message: &Message) -> Option<Refusal> {
         // Without an answer the publish, which waits for one, is the judge of the size.
-        let max = self.limits().map_or(usize::MAX, |limits| limits.body_bytes_max);
+        let max = self.limits(target).map_or(usize::MAX, |limits| limits.body_bytes_max);
         let size = message.body().len();
         if size > max {
             let error = format!("the body has {size} bytes, the target takes {max}");
             return Some(Refusal::Never(QuarantineReason::TooLarge, error));
         }
-        match catch_unwind(AssertUnwindSafe(|| self.parts.publisher.check(message))) {
+        let publisher = &self.parts.routes.list()[target].publisher;
+        match catch_unwind(AssertUnwindSafe(|| publisher.check(message))) {
             Ok(Ok(())) => None,
             Ok(Err(error)) => {
                 Some(Refusal::Never(QuarantineReason::Permanent, error.detail().to_owned()))

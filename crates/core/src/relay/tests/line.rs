@@ -18,6 +18,7 @@ fn offer(seq: i64, key: Option<&str>, look: u64) -> Offer {
         epoch: 1,
         key: key.map(Arc::from),
         attempts: 0,
+        outlet: 0,
         blocker: false,
         waiting: false,
         message: Some(Arc::new(message)),
@@ -25,12 +26,12 @@ fn offer(seq: i64, key: Option<&str>, look: u64) -> Offer {
 }
 
 fn next(window: &mut Window) -> Option<i64> {
-    window.next().map(|(seq, _)| seq)
+    window.next(0).map(|(seq, _)| seq)
 }
 
 #[test]
 fn in_one_line_one_message_is_in_flight_whatever_its_key() {
-    let mut window = Window::strict();
+    let mut window = Window::strict(1);
     window.offer(offer(1, Some("a"), 1));
     window.offer(offer(2, None, 1));
     window.offer(offer(3, Some("b"), 1));
@@ -43,7 +44,7 @@ fn in_one_line_one_message_is_in_flight_whatever_its_key() {
 
 #[test]
 fn a_row_that_committed_late_goes_before_what_has_not_begun() {
-    let mut window = Window::strict();
+    let mut window = Window::strict(1);
     window.offer(offer(5, None, 1));
     window.offer(offer(7, None, 1));
     window.offer(offer(2, Some("a"), 2));
@@ -64,7 +65,7 @@ fn a_row_that_committed_late_goes_before_what_has_not_begun() {
 
 #[test]
 fn in_one_line_a_failure_forgets_everything_and_refuses_it_until_it_is_settled() {
-    let mut window = Window::strict();
+    let mut window = Window::strict(1);
     for seq in 1..=4 {
         window.offer(offer(seq, None, 1));
     }
@@ -80,7 +81,7 @@ fn in_one_line_a_failure_forgets_everything_and_refuses_it_until_it_is_settled()
 
 #[test]
 fn in_one_line_nothing_passes_what_a_blocker_held() {
-    let mut window = Window::strict();
+    let mut window = Window::strict(1);
     window.offer(Offer { blocker: true, waiting: true, ..offer(1, Some("k"), 1) });
     window.offer(offer(9, None, 1));
     assert_eq!(next(&mut window), Some(1));
@@ -91,7 +92,7 @@ fn in_one_line_nothing_passes_what_a_blocker_held() {
 
 #[test]
 fn a_failure_that_holds_nobody_lets_its_keys_next_go() {
-    let mut window = Window::default();
+    let mut window = Window::new(1);
     for seq in 1..=3 {
         window.offer(offer(seq, Some("k"), 1));
     }
@@ -138,7 +139,7 @@ proptest! {
     fn the_lowest_seq_that_is_remembered_is_always_next(
         events in proptest::collection::vec(event(), 1..200),
     ) {
-        let mut window = Window::strict();
+        let mut window = Window::strict(1);
         let mut waiting: std::collections::BTreeSet<i64> = std::collections::BTreeSet::new();
         let mut gone: std::collections::BTreeSet<i64> = std::collections::BTreeSet::new();
         let (mut flying, mut top) = (None, 0);

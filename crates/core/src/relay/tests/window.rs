@@ -22,6 +22,7 @@ fn offer_of_look(seq: i64, key: Option<&str>, look: u64) -> Offer {
         lane: Lane(0),
         epoch: 1,
         key: key.map(Arc::from),
+        outlet: 0,
         attempts: 0,
         blocker: false,
         waiting: false,
@@ -31,28 +32,28 @@ fn offer_of_look(seq: i64, key: Option<&str>, look: u64) -> Offer {
 
 #[test]
 fn one_message_of_a_key_is_in_flight_at_a_time_and_in_order() {
-    let mut window = Window::default();
+    let mut window = Window::new(1);
     for seq in 1..=3 {
         assert_eq!(window.offer(offer(seq, Some("k"))), Offered::Taken);
     }
     window.offer(offer(4, None));
-    assert_eq!(window.next().map(|(seq, _)| seq), Some(1));
+    assert_eq!(window.next(0).map(|(seq, _)| seq), Some(1));
     assert_eq!(
-        window.next().map(|(seq, _)| seq),
+        window.next(0).map(|(seq, _)| seq),
         Some(4),
         "a message without a key waits for none"
     );
-    assert!(window.next().is_none());
+    assert!(window.next(0).is_none());
     window.confirmed(1);
-    assert_eq!(window.next().map(|(seq, _)| seq), Some(2));
+    assert_eq!(window.next(0).map(|(seq, _)| seq), Some(2));
 }
 
 #[test]
 fn a_failed_key_is_refused_until_its_verdict_is_settled_and_older_looks_have_ended() {
-    let mut window = Window::default();
+    let mut window = Window::new(1);
     window.offer(offer(1, Some("k")));
     window.offer(offer(2, Some("k")));
-    let _ = window.next();
+    let _ = window.next(0);
     assert_eq!(window.failed(1), vec![Lane(0)], "the follower is forgotten");
     assert_eq!(window.offer(offer(2, Some("k"))), Offered::Refused);
     window.settled(1, 7);
@@ -63,9 +64,9 @@ fn a_failed_key_is_refused_until_its_verdict_is_settled_and_older_looks_have_end
 
 #[test]
 fn what_a_blocker_held_goes_before_anything_later() {
-    let mut window = Window::default();
+    let mut window = Window::new(1);
     window.offer(Offer { blocker: true, waiting: true, ..offer(1, Some("k")) });
-    let _ = window.next();
+    let _ = window.next(0);
     window.confirmed(1);
     // Rows 2 and 3 are held in the store. Row 4 was sent as they were let go.
     assert_eq!(window.offer(offer_of_look(4, Some("k"), 5)), Offered::Refused);
@@ -75,10 +76,45 @@ fn what_a_blocker_held_goes_before_anything_later() {
 }
 
 #[test]
-fn a_settled_row_stays_known_to_looks_that_began_before() {
-    let mut window = Window::default();
+fn a_parked_message_holds_what_is_behind_it_and_lets_go_what_is_before() {
+    let mut window = Window::new(2);
+    for (seq, outlet) in [(1, 0), (2, 1), (3, 0), (4, 1)] {
+        window.offer(Offer { outlet, ..offer(seq, Some("k")) });
+    }
+    assert_eq!(window.next(0).map(|(seq, _)| seq), Some(1));
+    assert_eq!(window.parked(3), vec![Lane(0)], "4 is forgotten");
+    window.confirmed(1);
+    assert!(window.next(0).is_none(), "2 leaves through the other outlet");
+    assert_eq!(window.next(1).map(|(seq, _)| seq), Some(2));
+    window.confirmed(2);
+    assert!(window.next(0).is_none() && window.next(1).is_none());
+    assert_eq!(window.offer(offer(4, Some("k"))), Offered::Refused);
+    assert_eq!((window.rows_of(0), window.rows_of(1)), (0, 0));
+}
+
+#[test]
+fn what_goes_alone_in_one_line_holds_up_no_other_line() {
+    let mut window = Window::new(2);
     window.offer(offer(1, None));
-    let _ = window.next();
+    window.offer(offer(2, None));
+    for _ in 0..2 {
+        assert_eq!(window.next(0).map(|(seq, _)| seq), Some(1));
+        window.back(1, true, true);
+    }
+    window.offer(Offer { outlet: 1, ..offer(3, None) });
+    assert_eq!(window.next(1).map(|(seq, _)| seq), Some(3));
+    assert_eq!(window.next(0).map(|(seq, _)| seq), Some(1), "alone in its own line");
+    assert!(window.next(0).is_none());
+    window.confirmed(3);
+    window.offer(Offer { outlet: 1, ..offer(4, None) });
+    assert_eq!(window.next(1).map(|(seq, _)| seq), Some(4));
+}
+
+#[test]
+fn a_settled_row_stays_known_to_looks_that_began_before() {
+    let mut window = Window::new(1);
+    window.offer(offer(1, None));
+    let _ = window.next(0);
     window.confirmed(1);
     window.settled(1, 3);
     assert_eq!(window.rows(), 0);
@@ -89,33 +125,33 @@ fn a_settled_row_stays_known_to_looks_that_began_before() {
 
 #[test]
 fn what_was_unknown_twice_is_published_alone() {
-    let mut window = Window::default();
+    let mut window = Window::new(1);
     window.offer(offer(1, None));
     window.offer(offer(2, None));
     for _ in 0..2 {
-        assert_eq!(window.next().map(|(seq, _)| seq), Some(1));
+        assert_eq!(window.next(0).map(|(seq, _)| seq), Some(1));
         window.back(1, true, true);
     }
-    assert_eq!(window.next().map(|(seq, _)| seq), Some(1));
-    assert!(window.next().is_none(), "nothing flies beside it");
+    assert_eq!(window.next(0).map(|(seq, _)| seq), Some(1));
+    assert!(window.next(0).is_none(), "nothing flies beside it");
     window.confirmed(1);
-    assert_eq!(window.next().map(|(seq, _)| seq), Some(2));
+    assert_eq!(window.next(0).map(|(seq, _)| seq), Some(2));
 }
 
 #[test]
 fn a_number_left_in_the_line_lets_no_second_message_of_a_key_go() {
-    let mut window = Window::default();
+    let mut window = Window::new(1);
     window.offer(offer(5, Some("k")));
     assert!(window.forget(5).is_some(), "its lane is lost, and the line still names it");
     window.offer(offer(7, Some("k")));
     window.offer(offer(5, Some("k")));
-    assert_eq!(window.next().map(|(seq, _)| seq), Some(7));
-    assert!(window.next().is_none(), "5 waits behind 7 now");
+    assert_eq!(window.next(0).map(|(seq, _)| seq), Some(7));
+    assert!(window.next(0).is_none(), "5 waits behind 7 now");
 }
 
 #[test]
 fn a_verdict_that_changed_nothing_is_forgotten_at_once() {
-    let mut window = Window::default();
+    let mut window = Window::new(1);
     window.offer(Offer { message: None, ..offer(2, Some("k")) });
     window.dismissed(2, 9);
     assert!(window.known(true).is_empty(), "the next look has to find it");
@@ -126,7 +162,8 @@ fn a_verdict_that_changed_nothing_is_forgotten_at_once() {
 #[derive(Debug, Clone)]
 enum Event {
     Offer { key: u8 },
-    Next,
+    Next { outlet: usize },
+    Park(usize),
     Confirm(usize),
     Fail(usize),
     Back(usize, bool),
@@ -138,7 +175,8 @@ enum Event {
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         4 => (0u8..5).prop_map(|key| Event::Offer { key }),
-        4 => Just(Event::Next),
+        4 => (0usize..2).prop_map(|outlet| Event::Next { outlet }),
+        1 => any::<usize>().prop_map(Event::Park),
         3 => any::<usize>().prop_map(Event::Confirm),
         1 => any::<usize>().prop_map(Event::Fail),
         1 => (any::<usize>(), any::<bool>()).prop_map(|(n, unknown)| Event::Back(n, unknown)),
@@ -173,6 +211,7 @@ impl Watcher {
             let holder = self
                 .judged
                 .iter()
+                .filter(|(other, _)| **other < seq)
                 .find(|(other, failed)| **failed && self.key_of[other].as_ref() == Some(&key));
             assert_eq!(holder, None, "{seq} left though an earlier one of its key has failed");
             let first = self.first_sent.entry(key).or_insert(seq);
@@ -188,7 +227,7 @@ proptest! {
 
     #[test]
     fn the_rule_of_order_holds_under_any_events(events in proptest::collection::vec(event(), 1..300)) {
-        let mut window = Window::default();
+        let mut window = Window::new(2);
         let mut watcher = Watcher::default();
         let mut seq = 0;
         for event in events {
@@ -196,13 +235,22 @@ proptest! {
                 Event::Offer { key } => {
                     seq += 1;
                     let key = (key > 0).then(|| format!("k{key}"));
-                    if window.offer(offer(seq, key.as_deref())) == Offered::Taken {
+                    let outlet = usize::try_from(seq % 2).expect("small");
+                    let offer = Offer { outlet, ..offer(seq, key.as_deref()) };
+                    if window.offer(offer) == Offered::Taken {
                         watcher.key_of.insert(seq, key);
                     }
                 }
-                Event::Next => {
-                    if let Some((seq, _)) = window.next() {
+                Event::Next { outlet } => {
+                    if let Some((seq, _)) = window.next(outlet) {
                         watcher.began(seq);
+                    }
+                }
+                Event::Park(n) => {
+                    let queued = window.queued_of(|_, _| true);
+                    if let Some(seq) = Watcher::pick(queued.into_iter(), n) {
+                        watcher.judged.insert(seq, true);
+                        window.parked(seq);
                     }
                 }
                 Event::Confirm(n) => {
@@ -250,6 +298,10 @@ proptest! {
         window.looks_ended(watcher.settled + 1);
         assert_eq!((window.rows(), window.bytes(), window.in_flight()), (0, 0, 0));
         assert_eq!(window.queued_in(Lane(0)), 0);
+        for outlet in 0..2 {
+            assert_eq!((window.rows_of(outlet), window.bytes_of(outlet)), (0, 0));
+            assert_eq!(window.in_flight_of(outlet), 0);
+        }
         assert_eq!(window.offer(offer(seq + 1, Some("k1"))), Offered::Taken);
     }
 }

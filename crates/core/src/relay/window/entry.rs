@@ -12,6 +12,8 @@ pub(in crate::relay) struct Entry {
     pub(in crate::relay) lane: Lane,
     pub(in crate::relay) epoch: i64,
     pub(in crate::relay) key: Option<Arc<str>>,
+    /// Which of the relay's outlets it leaves through.
+    pub(in crate::relay) outlet: usize,
     pub(in crate::relay) attempts: u32,
     pub(in crate::relay) blocker: bool,
     /// It came by its time, not by its seq: it stands in no floor's way.
@@ -71,6 +73,8 @@ pub(in crate::relay) struct Offer {
     pub(in crate::relay) lane: Lane,
     pub(in crate::relay) epoch: i64,
     pub(in crate::relay) key: Option<Arc<str>>,
+    /// Which of the relay's outlets it leaves through.
+    pub(in crate::relay) outlet: usize,
     pub(in crate::relay) attempts: u32,
     pub(in crate::relay) blocker: bool,
     pub(in crate::relay) waiting: bool,

@@ -1,81 +1,41 @@
-//! Lines: what keeps the order of a key, or of all rows where the window is strict.
+//! What may be published through one outlet, and what of it is in memory.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 
-use super::Window;
-use super::entry::State;
-use crate::lane::Lane;
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    /// May be published now, in order: seqs and turns.
+    pub(super) ready: VecDeque<(i64, u64)>,
+    /// As `ready`, but to be published alone: their outcome was unknown twice.
+    pub(super) suspects: VecDeque<(i64, u64)>,
+    pub(super) in_flight: usize,
+    /// The suspect that is in flight, alone.
+    pub(super) alone: Option<i64>,
+    /// Rows and bytes that are queued or in flight.
+    pub(super) rows: usize,
+    pub(super) bytes: usize,
+}
 
-impl Window {
-    /// A window in which all rows stand in one line, in the order of their seqs.
-    pub(in crate::relay) fn strict() -> Self {
-        Self { one_line: Some(Arc::from("")), ..Self::default() }
+impl Line {
+    pub(super) fn has_next(&self) -> bool {
+        !self.ready.is_empty() || !self.suspects.is_empty()
     }
 
-    /// In which line a row with this key stands.
-    pub(super) fn line(&self, key: Option<&Arc<str>>) -> Option<Arc<str>> {
-        self.one_line.as_ref().or(key).map(Arc::clone)
+    /// A publish has ended.
+    pub(super) fn landed(&mut self, seq: i64) {
+        self.in_flight -= 1;
+        self.alone = self.alone.filter(|alone| *alone != seq);
     }
 
-    /// Puts a row where its seq belongs: one that committed late goes before what is not in flight.
-    pub(super) fn line_up(&mut self, line: &Arc<str>, seq: i64) {
-        let state = self.keys.entry(Arc::clone(line)).or_default();
-        let Some(first) = state.active else {
-            state.active = Some(seq);
-            self.ready.push_back((seq, self.turns));
-            return;
-        };
-        let passed = self
-            .entries
-            .get_mut(&first)
-            .filter(|entry| seq < first && entry.state == State::Queued);
-        if let Some(passed) = passed {
-            // Its place among the ready ones means nothing any more.
-            passed.turn = self.turns;
-            state.active = Some(seq);
-            state.queue.push_front(first);
-            self.ready.push_back((seq, self.turns));
-        } else {
-            let behind = state.queue.partition_point(|queued| *queued < seq);
-            state.queue.insert(behind, seq);
-        }
+    /// A row is neither queued nor in flight any more.
+    pub(super) fn left(&mut self, size: usize) {
+        self.rows -= 1;
+        self.bytes -= size;
     }
 
-    /// Where all rows stand in one line: whether one that committed late goes before this one, which
-    /// has been in flight and is to be tried again.
-    pub(super) fn made_way(&mut self, seq: i64) -> bool {
-        let Some(state) = self.one_line.as_ref().and_then(|line| self.keys.get_mut(line)) else {
-            return false;
-        };
-        let Some(first) = state.queue.pop_front_if(|first| *first < seq) else {
-            return false;
-        };
-        let behind = state.queue.partition_point(|queued| *queued < seq);
-        state.queue.insert(behind, seq);
-        state.active = Some(first);
-        self.turns += 1;
-        if let Some(entry) = self.entries.get_mut(&seq) {
-            entry.turn = self.turns;
+    pub(super) fn retain(&mut self, keeps: impl Fn(i64, u64) -> bool) {
+        for queue in [&mut self.ready, &mut self.suspects] {
+            queue.retain(|(seq, turn)| keeps(*seq, *turn));
         }
-        if let Some(entry) = self.entries.get(&first) {
-            self.ready.push_front((first, entry.turn));
-        }
-        true
-    }
-
-    /// The row's verdict holds its line: rows above `above` are forgotten. Answers their lanes.
-    pub(super) fn hold_key(&mut self, seq: i64, line: &Arc<str>, above: i64) -> Vec<Lane> {
-        if let Some(entry) = self.entries.get_mut(&seq) {
-            entry.holds = true;
-        }
-        let state = self.keys.entry(Arc::clone(line)).or_default();
-        state.holding += 1;
-        let mut behind: Vec<i64> =
-            state.queue.iter().copied().filter(|queued| *queued > above).collect();
-        if self.one_line.is_some() {
-            // The first in line as well, unless it has begun: then it is not forgotten.
-            behind.extend(state.active.filter(|first| *first > above));
-        }
-        behind.into_iter().filter_map(|queued| self.forget(queued)).collect()
     }
 }

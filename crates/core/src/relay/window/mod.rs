@@ -2,11 +2,15 @@
 //!
 //! Pure state, no clock and no input or output. It keeps the rule of order: of each key at most one
 //! message is in flight, in the order in which the rows were offered, and none while an earlier one
-//! has failed and its verdict is not in the store yet. In a strict window all rows stand in one line,
-//! as if they were of one key, and in the order of their seqs.
+//! has failed and its verdict is not in the store yet. In a strict window the order is that of all
+//! seqs, as if all rows were of one key. What may go stands in a line for each outlet (a target, or the
+//! store's own errands), so that none waits for another outlet's; a key is one key, whatever outlets its
+//! messages leave through.
 
 mod entry;
 mod line;
+mod order;
+mod park;
 mod survey;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -19,25 +23,22 @@ use crate::message::Message;
 
 pub(super) use entry::{Confirmed, Entry, Offer, Offered};
 use entry::{Key, State};
+use line::Line;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Window {
-    /// The name of the line of all rows, where the window is strict.
+    /// The name of the order of all rows, where the window is strict.
     one_line: Option<Arc<str>>,
     entries: FxHashMap<i64, Entry>,
     keys: HashMap<Arc<str>, Key>,
-    /// May be published now, in order.
-    ready: VecDeque<(i64, u64)>,
-    /// As `ready`, but to be published alone: their outcome was unknown twice.
-    suspects: VecDeque<(i64, u64)>,
+    /// One for each outlet.
+    lines: Vec<Line>,
     /// Settled rows and keys that refuse, with the look number that has to pass.
     passing: VecDeque<(u64, i64)>,
     refusing: VecDeque<(u64, Arc<str>)>,
     queued: BTreeMap<Lane, usize>,
     turns: u64,
     in_flight: usize,
-    /// The suspect that is in flight, alone.
-    alone: Option<i64>,
     settled: usize,
     bytes: usize,
 }
@@ -46,6 +47,23 @@ pub(super) struct Window {
 const UNKNOWN_TO_SUSPECT: u32 = 2;
 
 impl Window {
+    /// An empty window for so many outlets, at least one.
+    pub(super) fn new(outlets: usize) -> Self {
+        Self {
+            one_line: None,
+            entries: FxHashMap::default(),
+            keys: HashMap::new(),
+            lines: std::iter::repeat_with(Line::default).take(outlets.max(1)).collect(),
+            passing: VecDeque::new(),
+            refusing: VecDeque::new(),
+            queued: BTreeMap::new(),
+            turns: 0,
+            in_flight: 0,
+            settled: 0,
+            bytes: 0,
+        }
+    }
+
     /// Rows in memory whose verdict is not in the store.
     pub(super) fn rows(&self) -> usize {
         self.entries.len() - self.settled
@@ -75,9 +93,9 @@ impl Window {
         self.turns += 1;
         let key = offer.key;
         let judged = offer.message.is_none();
-        let line = self.line(key.as_ref());
-        if let Some(line) = &line {
-            let state = self.keys.entry(Arc::clone(line)).or_default();
+        let order = self.order(key.as_ref());
+        if let Some(order) = &order {
+            let state = self.keys.entry(Arc::clone(order)).or_default();
             if state.holding > 0 {
                 // Looks that are under way may have begun above this row; the next ones will not.
                 state.refuses_up_to = offer.looks_begun;
@@ -87,21 +105,24 @@ impl Window {
                 return Offered::Refused;
             }
             if judged {
-                self.forget_idle_key(line);
+                self.forget_idle_key(order);
             } else if self.one_line.is_some() {
-                self.line_up(line, offer.seq);
+                self.line_up(order, (offer.seq, offer.outlet));
             } else if state.active.is_some() {
                 state.queue.push_back(offer.seq);
             } else {
                 state.active = Some(offer.seq);
-                self.ready.push_back((offer.seq, self.turns));
+                self.lines[offer.outlet].ready.push_back((offer.seq, self.turns));
             }
         } else if !judged {
-            self.ready.push_back((offer.seq, self.turns));
+            self.lines[offer.outlet].ready.push_back((offer.seq, self.turns));
         }
         let size = offer.message.as_ref().map_or(0, |message| message.size_bytes());
         self.bytes += size;
         if !judged {
+            let line = &mut self.lines[offer.outlet];
+            line.rows += 1;
+            line.bytes += size;
             *self.queued.entry(offer.lane).or_default() += 1;
         }
         self.entries.insert(
@@ -110,6 +131,7 @@ impl Window {
                 lane: offer.lane,
                 epoch: offer.epoch,
                 key,
+                outlet: offer.outlet,
                 attempts: offer.attempts,
                 blocker: offer.blocker,
                 waiting: offer.waiting,
@@ -125,30 +147,32 @@ impl Window {
         Offered::Taken
     }
 
-    /// Whether something is in line to be published.
-    pub(super) fn has_next(&self) -> bool {
-        !self.ready.is_empty() || !self.suspects.is_empty()
+    /// Whether something is in the outlet's line to be published.
+    pub(super) fn has_next(&self, outlet: usize) -> bool {
+        self.lines[outlet].has_next()
     }
 
-    /// The next message to publish, in flight from now on.
-    pub(super) fn next(&mut self) -> Option<(i64, Arc<Message>)> {
-        if self.alone.is_some() {
+    /// The next message to publish through the outlet, in flight from now on.
+    pub(super) fn next(&mut self, outlet: usize) -> Option<(i64, Arc<Message>)> {
+        let line = &self.lines[outlet];
+        if line.alone.is_some() {
             return None;
         }
-        if self.suspects.is_empty() {
-            return self.begin_first(false);
+        if line.suspects.is_empty() {
+            return self.begin_first(outlet, false);
         }
-        // A suspect goes alone: nothing else begins until what is in flight has ended.
-        if self.in_flight > 0 {
+        // A suspect goes alone: nothing else begins until what is in flight there has ended.
+        if line.in_flight > 0 {
             return None;
         }
-        let begun = self.begin_first(true);
-        self.alone = begun.as_ref().map(|(seq, _)| *seq);
-        begun.or_else(|| self.begin_first(false))
+        let begun = self.begin_first(outlet, true);
+        self.lines[outlet].alone = begun.as_ref().map(|(seq, _)| *seq);
+        begun.or_else(|| self.begin_first(outlet, false))
     }
 
-    fn begin_first(&mut self, suspect: bool) -> Option<(i64, Arc<Message>)> {
-        let from = if suspect { &mut self.suspects } else { &mut self.ready };
+    fn begin_first(&mut self, outlet: usize, suspect: bool) -> Option<(i64, Arc<Message>)> {
+        let line = &mut self.lines[outlet];
+        let from = if suspect { &mut line.suspects } else { &mut line.ready };
         while let Some((seq, turn)) = from.pop_front() {
             // A row that was forgotten meanwhile leaves its number behind.
             let Some(entry) = self.entries.get_mut(&seq) else {
@@ -162,6 +186,7 @@ impl Window {
             };
             entry.state = State::InFlight;
             self.in_flight += 1;
+            line.in_flight += 1;
             if let Some(queued) = self.queued.get_mut(&entry.lane) {
                 *queued = queued.saturating_sub(1);
             }
@@ -179,13 +204,13 @@ impl Window {
         let key = entry.key.clone();
         let mut forgotten = Vec::new();
         if entry.state == State::InFlight
-            && let Some(line) = self.judge(seq)
+            && let Some(order) = self.judge(seq)
         {
-            self.advance_key(&line);
+            self.advance_key(&order);
             if blocker {
                 // In one line of all rows, what it held may belong before any that is queued.
                 let above = if self.one_line.is_some() { seq } else { i64::MAX };
-                forgotten = self.hold_key(seq, &line, above);
+                forgotten = self.hold_key(seq, &order, above);
             }
         }
         Some(Confirmed { lane, epoch, key, releases: blocker, forgotten })
@@ -193,32 +218,32 @@ impl Window {
 
     /// The message failed and holds nobody: its key's next one may go.
     pub(super) fn passed(&mut self, seq: i64) {
-        if let Some(line) = self.judge(seq) {
-            self.advance_key(&line);
+        if let Some(order) = self.judge(seq) {
+            self.advance_key(&order);
         }
     }
 
     /// The message failed and its verdict is on the way: its key's other rows are forgotten, and
     /// refused until that is settled. Answers the lanes of what was forgotten.
     pub(super) fn failed(&mut self, seq: i64) -> Vec<Lane> {
-        let Some(line) = self.judge(seq) else {
+        let Some(order) = self.judge(seq) else {
             return Vec::new();
         };
-        if let Some(state) = self.keys.get_mut(&line) {
+        if let Some(state) = self.keys.get_mut(&order) {
             state.active = None;
         }
-        self.hold_key(seq, &line, i64::MIN)
+        self.hold_key(seq, &order, i64::MIN)
     }
 
     /// A row that is judged without a publish, and whose verdict holds its key: later rows of the
     /// key are forgotten, and refused until that is settled; earlier ones go on. Answers the lanes
     /// of what was forgotten.
     pub(super) fn refused(&mut self, seq: i64) -> Vec<Lane> {
-        let Some(line) = self.entries.get(&seq).and_then(|entry| self.line(entry.key.as_ref()))
+        let Some(order) = self.entries.get(&seq).and_then(|entry| self.order(entry.key.as_ref()))
         else {
             return Vec::new();
         };
-        self.hold_key(seq, &line, seq)
+        self.hold_key(seq, &order, seq)
     }
 
     /// The outcome is unknown, or the target took nothing: back to the head of its key.
@@ -231,20 +256,22 @@ impl Window {
         }
         entry.state = State::Queued;
         self.in_flight -= 1;
-        self.alone = self.alone.filter(|alone| *alone != seq);
+        let line = &mut self.lines[entry.outlet];
+        line.landed(seq);
         *self.queued.entry(entry.lane).or_default() += 1;
         if unknown {
             entry.unknown += 1;
             entry.alone_losses += u32::from(alone);
         }
-        let (unknown, turn) = (entry.unknown, entry.turn);
+        let (outlet, unknown, turn) = (entry.outlet, entry.unknown, entry.turn);
         if self.made_way(seq) {
             return;
         }
+        let line = &mut self.lines[outlet];
         if unknown >= UNKNOWN_TO_SUSPECT {
-            self.suspects.push_back((seq, turn));
+            line.suspects.push_back((seq, turn));
         } else {
-            self.ready.push_front((seq, turn));
+            line.ready.push_front((seq, turn));
         }
     }
 
@@ -259,13 +286,13 @@ impl Window {
         entry.state = State::Settled(looks_begun);
         self.settled += 1;
         self.passing.push_back((looks_begun, seq));
-        let line = if entry.holds { self.one_line.as_ref().or(entry.key.as_ref()) } else { None };
-        if let Some(line) = line
-            && let Some(state) = self.keys.get_mut(line)
+        let order = if entry.holds { self.one_line.as_ref().or(entry.key.as_ref()) } else { None };
+        if let Some(order) = order
+            && let Some(state) = self.keys.get_mut(order)
         {
             state.holding = state.holding.saturating_sub(1);
             state.refuses_up_to = looks_begun;
-            self.refusing.push_back((looks_begun, Arc::clone(line)));
+            self.refusing.push_back((looks_begun, Arc::clone(order)));
         }
     }
 
@@ -325,43 +352,40 @@ impl Window {
         lanes.sort_unstable();
         lanes.dedup();
         let entries = &self.entries;
-        for queue in [&mut self.ready, &mut self.suspects] {
-            queue.retain(|(seq, turn)| entries.get(seq).is_some_and(|entry| entry.turn == *turn));
+        for line in &mut self.lines {
+            line.retain(|seq, turn| entries.get(&seq).is_some_and(|entry| entry.turn == turn));
         }
         lanes
     }
 
     /// Forgets one queued row; its key's next one may go.
     pub(super) fn forget(&mut self, seq: i64) -> Option<Lane> {
-        let entry = self.entries.get(&seq).filter(|entry| entry.state == State::Queued)?;
-        let lane = entry.lane;
-        let line = self.line(entry.key.as_ref());
-        self.bytes -= entry.size;
-        self.entries.remove(&seq);
-        if let Some(queued) = self.queued.get_mut(&lane) {
-            *queued = queued.saturating_sub(1);
-        }
-        if let Some(line) = line
-            && let Some(state) = self.keys.get_mut(&line)
+        let order = self.order(self.entries.get(&seq)?.key.as_ref());
+        let lane = self.forget_entry(seq)?;
+        if let Some(order) = order
+            && let Some(state) = self.keys.get_mut(&order)
         {
             match state.queue.iter().position(|queued| *queued == seq) {
                 Some(behind) => drop(state.queue.remove(behind)),
-                None => self.advance_key(&line),
+                None => self.advance_key(&order),
             }
         }
         Some(lane)
     }
 
-    /// Answers its line.
+    /// Answers the order that it stands in.
     fn judge(&mut self, seq: i64) -> Option<Arc<str>> {
         let entry = self.entries.get_mut(&seq)?;
         if entry.state != State::InFlight {
             return None;
         }
+        let size = entry.judge();
         self.in_flight -= 1;
-        self.bytes -= entry.judge();
+        self.bytes -= size;
+        let line = &mut self.lines[entry.outlet];
+        line.landed(seq);
+        line.left(size);
         let key = entry.key.clone();
-        self.alone = self.alone.filter(|alone| *alone != seq);
         self.one_line.clone().or(key)
     }
 
@@ -373,7 +397,7 @@ impl Window {
         while let Some(next) = state.queue.pop_front() {
             if let Some(entry) = self.entries.get(&next) {
                 state.active = Some(next);
-                self.ready.push_back((next, entry.turn));
+                self.lines[entry.outlet].ready.push_back((next, entry.turn));
                 return;
             }
         }

@@ -24,6 +24,21 @@ impl Window {
         lowest
     }
 
+    /// Rows of the outlet that are queued or in flight.
+    pub(in crate::relay) fn rows_of(&self, outlet: usize) -> usize {
+        self.lines[outlet].rows
+    }
+
+    /// What these weigh, in bytes.
+    pub(in crate::relay) fn bytes_of(&self, outlet: usize) -> usize {
+        self.lines[outlet].bytes
+    }
+
+    /// Publishes through the outlet that are in flight.
+    pub(in crate::relay) fn in_flight_of(&self, outlet: usize) -> usize {
+        self.lines[outlet].in_flight
+    }
+
     /// Whether something of the lane is in flight, on the way to the store, or of unknown outcome.
     pub(in crate::relay) fn busy(&self, lane: Lane) -> bool {
         self.entries.values().any(|entry| {

@@ -10,21 +10,30 @@ pub(in crate::postgres) const STATS: &str = "SELECT c.*, \
      FROM ( \
         SELECT count(*) FILTER (WHERE p.pending), \
                count(*) FILTER (WHERE p.pending AND p.since <= now()), \
-               count(*) FILTER (WHERE p.pending AND p.retry_at IS NOT NULL), \
+               count(*) FILTER (WHERE p.pending AND p.retry_at IS NOT NULL AND p.parked IS NULL), \
+               count(*) FILTER (WHERE p.pending AND p.parked IS NOT NULL), \
                count(*) FILTER (WHERE p.held AND p.quarantined_at IS NULL), \
+               count(*) FILTER (WHERE p.paused), \
                count(*) FILTER (WHERE p.quarantined_at IS NOT NULL), \
                (extract(epoch FROM now() - min(greatest(p.since, p.created_at)) \
                         FILTER (WHERE p.pending AND p.since <= now())) * 1000)::bigint \
-          FROM (SELECT o.*, NOT o.held AND o.quarantined_at IS NULL AS pending, \
+          FROM (SELECT o.*, NOT o.held AND o.quarantined_at IS NULL AND NOT o.paused AS pending, \
                        coalesce(o.due_at, least(o.created_at, now())) AS since \
-                  FROM sendoff.outbox o) AS p) AS c";
+                  FROM (SELECT o.*, NOT o.held AND o.quarantined_at IS NULL \
+                               AND coalesce(o.parked IN (SELECT 'pause:' || p.kind || ':' || p.name \
+                                                         FROM sendoff.pause p), false) AS paused \
+                          FROM sendoff.outbox o) AS o) AS p) AS c";
 
 /// Where the messages with an id ($1) are, of every source or of one ($2).
 pub(in crate::postgres) const FIND: &str = concat!(
     "SELECT m.id, m.source, m.sent_at, o.seq, o.topic, o.key, o.lane, octet_length(o.body)::bigint, \
-            o.created_at, o.due_at, o.retry_at, o.attempts, o.last_error, l.owner, \
+            o.created_at, o.due_at, CASE WHEN o.parked IS NULL THEN o.retry_at END, o.attempts, \
+            o.last_error, l.owner, \
             CASE WHEN o.seq IS NULL THEN 'gone' WHEN o.quarantined_at IS NOT NULL THEN 'quarantined' \
-                 WHEN o.held THEN 'held' WHEN o.retry_at IS NOT NULL THEN 'retrying' \
+                 WHEN o.held THEN 'held' WHEN o.parked IN (SELECT 'pause:' || p.kind || ':' || p.name \
+                                    FROM sendoff.pause p) THEN 'paused' \
+                 WHEN o.parked IS NOT NULL THEN 'postponed' \
+                 WHEN o.retry_at IS NOT NULL THEN 'retrying' \
                  WHEN o.due_at > now() THEN 'due_later' ELSE 'ready' END, \
             CASE WHEN o.held THEN ( \
                 SELECT b.id FROM sendoff.outbox b \

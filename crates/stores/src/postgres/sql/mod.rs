@@ -139,6 +139,7 @@ mod lease;
 #[macro_use]
 mod look;
 mod look_line;
+mod pause;
 mod roles;
 mod schema;
 mod settle;
@@ -154,6 +155,7 @@ pub(super) use keep::{KEEP_TURN, KEPT, RESEND, RETENTION, RETENTION_WRITE, SWEEP
 pub(super) use lease::{LEASE, MEND_KEYS, SWEEP_KEYS, SWEEP_TALLY, lease_lock};
 pub(super) use look::{LAST_SEQ, LOOK_READY, LOOK_READY_SMALL, LOOK_WAITING};
 pub(super) use look_line::LOOK_LINE;
+pub(super) use pause::{PAUSE, PAUSE_STANDINGS, PAUSES, RESUME, TEND};
 pub(super) use roles::{
     ACKER, COORDINATOR, OPERATOR, PRIVATE, RELAY, ROLE_MADE, ROLES_RIGHTS, WRITER,
 };

@@ -100,14 +100,17 @@ macro_rules! settle {
           JOIN ours USING (lane, epoch) \
      ), changed AS ( \
         UPDATE sendoff.outbox o SET \
-               retry_at = CASE WHEN NOT v.set_aside \
-                               THEN now() + v.wait * interval '1 microsecond' END, \
+               retry_at = CASE WHEN v.set_aside THEN NULL \
+                               WHEN v.reason IS NOT NULL THEN timestamptz 'infinity' \
+                               ELSE now() + v.wait * interval '1 microsecond' END, \
+               parked = CASE WHEN NOT v.set_aside THEN v.reason END, \
                quarantined_at = CASE WHEN v.set_aside THEN now() END, \
                quarantine_reason = CASE WHEN v.set_aside THEN v.reason END, \
                held = o.held AND NOT v.set_aside, \
                holds = v.holds, \
                attempts = o.attempts + CASE WHEN v.counts THEN 1 ELSE 0 END, \
-               last_error = v.error \
+               last_error = CASE WHEN v.set_aside OR v.reason IS NULL THEN v.error \
+                                 ELSE o.last_error END \
           FROM verdict v \
          WHERE o.seq = ANY ($5) AND o.seq = v.seq AND o.quarantined_at IS NULL AND ",
             is_its_time!($retention),
@@ -120,8 +123,8 @@ macro_rules! settle {
 
 /// A settlement of any verdicts but held ones. The parameters of [`SETTLE_PUBLISHED`], then of the
 /// verdicts that are no publishes: $5 seqs, $6 lanes, $7 epochs, $8 whether it is quarantined (else
-/// tried again), $9 waits in microseconds, $10 whether it counts, $11 errors, $12 reasons, $13 whether
-/// it holds others.
+/// tried again), $9 waits in microseconds, $10 whether it counts, $11 errors, $12 reasons; a reason of one that
+/// is tried again is the mark under which it is parked; $13 whether it holds others.
 ///
 /// The lanes are locked in lane order; a take-over updates them, so either it comes first and the
 /// epoch is another one, or it waits for these writes and what follows them in the transaction.

@@ -37,6 +37,7 @@ async fn relay() -> (Client, Client) {
         ("release", sql::RELEASE),
         ("promote", sql::PROMOTE),
         ("mend_keys", sql::MEND_KEYS),
+        ("tend", sql::TEND),
     ] {
         relay.batch_execute(&format!("PREPARE {name} AS {text}")).await.unwrap();
     }
@@ -236,6 +237,7 @@ async fn plans_made_when_the_outbox_was_empty_and_analysed_are_good_for_a_backlo
         format!("release('r', {nothing}, '{{}}', 1000)"),
         "promote('{1}', '{k1}')".to_owned(),
         "mend_keys('r', -1::smallint, '', 1000)".to_owned(),
+        "tend('r', '{}', '{}', 1000)".to_owned(),
     ];
     for call in &calls {
         Ran::of(&relay, call).await.assert_by_index("empty");
@@ -310,6 +312,31 @@ fn reads(plan: &Value, table: &str) -> i64 {
     };
     let below = plan["Plans"].as_array().into_iter().flatten();
     here + below.map(|plan| reads(plan, table)).sum::<i64>()
+}
+
+#[tokio::test]
+async fn what_is_parked_costs_neither_looks_nor_tending_anything() {
+    let (relay, client) = relay().await;
+    send(&client, 1, 60_000).await;
+    client
+        .batch_execute(
+            "UPDATE sendoff.lane SET owner = 'r', lease_until = now() + interval '1 hour'; \
+             INSERT INTO sendoff.pause (kind, name) VALUES ('topic', 't'); \
+             UPDATE sendoff.outbox SET retry_at = 'infinity', \
+                parked = CASE WHEN seq % 2 = 0 THEN 'pause:topic:t' ELSE 'target:mail' END",
+        )
+        .await
+        .unwrap();
+    client.batch_execute("VACUUM sendoff.outbox").await.unwrap();
+    let full = "tend('r', '{target:mail}', '{0}', 1000)";
+    for (call, most) in [(ready(0, "{}"), 500), (WAITING.to_owned(), 500), (full.to_owned(), 300)] {
+        let ran = Ran::of(&relay, &call).await;
+        ran.assert_by_index("parked rows");
+        assert!(ran.blocks() < most, "{call}: {} blocks: {}", ran.blocks(), ran.text);
+    }
+    let room = Ran::of(&relay, "tend('r', '{target:mail}', '{100}', 1000)").await;
+    room.assert_by_index("a hundred come back");
+    assert!(room.blocks() < 10_000, "{} blocks: {}", room.blocks(), room.text);
 }
 
 #[tokio::test]

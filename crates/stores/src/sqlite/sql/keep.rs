@@ -87,13 +87,6 @@ pub(in crate::sqlite) const RECENT: &str = concat!(
 pub(in crate::sqlite) const BODY: &str =
     "SELECT coalesce(substr(CAST(body AS BLOB), 1, ?2), x'') FROM sendoff_outbox WHERE seq = ?1";
 
-/// A window of sent pairs in seq order: whether their horizon has passed, whether their message is gone.
-pub(in crate::sqlite) const SWEEP_WINDOW: &str = "SELECT seq, sent_at < ?3, NOT EXISTS (
-        SELECT 1 FROM sendoff_outbox o WHERE o.seq = k.seq
-    ) FROM sendoff_message_key k WHERE seq > ?1 ORDER BY seq LIMIT ?2";
-
-pub(in crate::sqlite) const SWEEP_DELETE: &str = "DELETE FROM sendoff_message_key WHERE seq = ?1";
-
 /// Ids that others wait for, oldest first.
 pub(in crate::sqlite) const EXAMINE_BLOCKERS: &str = concat!(
     "SELECT id FROM sendoff_outbox INDEXED BY sendoff_outbox_blockers WHERE ",
