@@ -26,3 +26,11 @@ pub mod write_a_publisher {}
 #[doc = include_str!("../../docs/reference/barriers.md")]
 #[cfg(doctest)]
 pub mod barriers {}
+
+#[doc = include_str!("../../docs/how-to/babelqueue.md")]
+#[cfg(doctest)]
+pub mod babelqueue {}
+
+#[doc = include_str!("../../docs/reference/cloudevents.md")]
+#[cfg(doctest)]
+pub mod cloudevents {}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Facts, Properties, merge};
+use super::{Facts, Properties, count_of, merge};
 
 /// The header that says how long a message waits in a retry topic, in milliseconds.
 pub const HEADER_DELAY: &str = "bq-delay";
@@ -37,8 +37,8 @@ pub fn project(body: &[u8], own: &BTreeMap<String, String>) -> Option<Projection
 #[must_use]
 pub fn attempts(body_attempts: i64, bq_attempts: Option<&[u8]>) -> i64 {
     let text = bq_attempts.and_then(|value| std::str::from_utf8(value).ok());
-    let count = text.and_then(|text| text.parse::<u32>().ok());
-    count.map_or(body_attempts, i64::from)
+    let count = text.and_then(count_of).and_then(|count| i64::try_from(count).ok());
+    count.unwrap_or(body_attempts)
 }
 
 /// PHP's retry topic for a delay: `orders.retry.5000`.

@@ -110,6 +110,11 @@ fn merge<V>(
     }
 }
 
+/// A count as brokers write it: digits and nothing else.
+fn count_of(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
 /// The larger of what the body says and what the broker has counted.
 fn at_least(body_attempts: i64, counted: Option<u64>) -> i64 {
     counted.map_or(body_attempts, |counted| {

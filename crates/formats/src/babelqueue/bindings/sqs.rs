@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Facts, at_least, listed, merge};
+use super::{Facts, at_least, count_of, listed, merge};
 
 /// SQS refuses a message with more.
 pub const ATTRIBUTES_MAX: usize = 10;
@@ -63,6 +63,6 @@ pub fn fifo(body: &[u8], queue: &str, group: Option<&str>, dedup_by_content: boo
 /// The larger of the body's attempts and `ApproximateReceiveCount - 1`; what is no count is ignored.
 #[must_use]
 pub fn attempts(body_attempts: i64, approximate_receive_count: Option<&str>) -> i64 {
-    let count = approximate_receive_count.and_then(|count| count.parse::<u64>().ok());
+    let count = approximate_receive_count.and_then(count_of);
     at_least(body_attempts, count.map(|count| count.saturating_sub(1)))
 }

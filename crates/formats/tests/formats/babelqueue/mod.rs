@@ -12,3 +12,4 @@ mod projections;
 mod properties;
 mod redrive;
 mod traces;
+mod warnings;

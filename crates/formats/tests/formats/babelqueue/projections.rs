@@ -144,7 +144,7 @@ fn rabbitmq_has_what_laravel_and_the_others_set() {
 
 #[test]
 fn kafka_ignores_what_is_no_count_and_names_its_retry_topics() {
-    for garbage in [&b"x"[..], b"", b"-1", b"1.5", b"\xff", b" 1"] {
+    for garbage in [&b"x"[..], b"", b"-1", b"+1", b"1.5", b"\xff", b" 1", b"99999999999999999999"] {
         assert_eq!(kafka::attempts(4, Some(garbage)), 4);
     }
     let tier = Duration::from_millis(kafka::RETRY_TIERS_MS[0]);
