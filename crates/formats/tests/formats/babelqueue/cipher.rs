@@ -99,6 +99,15 @@ fn what_is_no_cipher_text_of_this_key_is_refused_and_nothing_is_changed() {
     let error = unprotect(&schema(), &mut protected, &cipher).unwrap_err();
     assert_eq!(error, CipherError::Decrypt);
     assert_eq!(protected, before);
+    // Where the first field can be read and a later one cannot, the first is not changed either.
+    let mut half = data();
+    protect(&schema(), &mut half, &cipher).unwrap();
+    if let Json::Object(fields) = &mut half {
+        fields.set("friends", Json::parse(br#"[{"email":"broken"}]"#).unwrap());
+    }
+    let before = half.clone();
+    assert_eq!(unprotect(&schema(), &mut half, &cipher), Err(CipherError::Decrypt));
+    assert_eq!(half, before);
     let no_json = cipher.encrypt(b"no json").unwrap();
     for text in ["plain", "", "AAAA", &no_json] {
         let mut one = Json::parse(format!(r#"{{"email":"{text}"}}"#).as_bytes()).unwrap();

@@ -28,6 +28,8 @@ fn every_kind_of_violation_has_its_word_and_its_place() {
         (r#"{"type":"boolean"}"#, "1", "<root>: not_a_boolean"),
         (r#"{"type":"null"}"#, "0", "<root>: not_null"),
         (r#"{"type":"string","minLength":3}"#, "\"ab\"", "<root>: below_min_length"),
+        // Code points count, not bytes.
+        (r#"{"type":"string","minLength":2}"#, "\"\u{1f980}\"", "<root>: below_min_length"),
         (r#"{"type":"integer","minimum":1}"#, "0", "<root>: below_minimum"),
         (r#"{"type":"number","minimum":0.5}"#, "0.49", "<root>: below_minimum"),
         (r#"{"type":"object","required":["a"]}"#, "{}", "a: missing_required"),
