@@ -68,6 +68,8 @@ enum Name {
     Latency,
     /// What acknowledgements of a barrier cost, one at a time and in batches.
     Barrier,
+    /// What an envelope costs over bare JSON, decoded and encoded. Needs no server.
+    Envelope,
     /// All of them, one after the other.
     All,
 }
@@ -81,6 +83,7 @@ impl Name {
             (Self::RelayNats, "relay-nats"),
             (Self::Latency, "latency"),
             (Self::Barrier, "barrier"),
+            (Self::Envelope, "envelope"),
         ];
         all.into_iter().filter(|(name, _)| self == Self::All || *name == self).collect()
     }
@@ -121,6 +124,11 @@ fn answer(arguments: &Arguments) -> Result<String> {
 
 async fn measure(arguments: &Arguments) -> Result<String> {
     let begun = Instant::now();
+    if arguments.name == Name::Envelope {
+        let answer = measure::envelope::measure(arguments.quick)?;
+        let json = || Value::Object(answer.json.clone()).to_string();
+        return Ok(if arguments.json { json() } else { answer.text });
+    }
     let ground = Ground::prepare().await?;
     let mut answers = Vec::new();
     let mut part_begun = begun;
@@ -168,6 +176,7 @@ async fn measure_one(ground: &Ground, name: Name, effort: &Effort) -> Result<Ans
         Name::RelayNats => measure::relay_nats::measure(ground, effort).await,
         Name::Latency => measure::latency::measure(ground, effort).await,
         Name::Barrier => measure::barrier::measure(ground, effort).await,
+        Name::Envelope => measure::envelope::measure(effort.quick),
         Name::All => Err(Failure::new("all of them are not one measurement")),
     }
 }

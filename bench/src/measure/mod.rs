@@ -5,6 +5,7 @@
 
 pub(crate) mod barrier;
 pub(crate) mod drain;
+pub(crate) mod envelope;
 pub(crate) mod latency;
 pub(crate) mod relay_nats;
 pub(crate) mod send;
