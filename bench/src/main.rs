@@ -72,6 +72,8 @@ enum Name {
     Claim,
     /// The most memory that a relay has at once.
     Memory,
+    /// What an envelope costs over bare JSON, decoded and encoded. Needs no server.
+    Envelope,
     /// Half of full speed for half an hour (--quick: half a minute), with sizes before and after.
     Soak,
     /// All of them but the soak, one after the other.
@@ -90,6 +92,7 @@ impl Name {
             (Self::Claim, "claim"),
             (Self::Memory, "memory"),
             (Self::Soak, "soak"),
+            (Self::Envelope, "envelope"),
         ];
         let wanted = |name| if self == Self::All { name != Self::Soak } else { name == self };
         all.into_iter().filter(|(name, _)| wanted(*name)).collect()
@@ -131,6 +134,11 @@ fn answer(arguments: &Arguments) -> Result<String> {
 
 async fn measure(arguments: &Arguments) -> Result<String> {
     let begun = Instant::now();
+    if arguments.name == Name::Envelope {
+        let answer = measure::envelope::measure(arguments.quick)?;
+        let json = || Value::Object(answer.json.clone()).to_string();
+        return Ok(if arguments.json { json() } else { answer.text });
+    }
     let ground = Ground::prepare().await?;
     let mut answers = Vec::new();
     let mut part_begun = begun;
@@ -181,6 +189,7 @@ async fn measure_one(ground: &Ground, name: Name, effort: &Effort) -> Result<Ans
         Name::Claim => measure::claim::measure(ground, effort).await,
         Name::Memory => measure::memory::measure(ground, effort).await,
         Name::Soak => measure::soak::measure(ground, effort).await,
+        Name::Envelope => measure::envelope::measure(effort.quick),
         Name::All => Err(Failure::new("all of them are not one measurement")),
     }
 }

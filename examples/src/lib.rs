@@ -39,3 +39,11 @@ pub mod barriers {}
 #[doc = include_str!("../../docs/how-to/secure-the-database.md")]
 #[cfg(doctest)]
 pub mod secure_the_database {}
+
+#[doc = include_str!("../../docs/how-to/babelqueue.md")]
+#[cfg(doctest)]
+pub mod babelqueue {}
+
+#[doc = include_str!("../../docs/reference/cloudevents.md")]
+#[cfg(doctest)]
+pub mod cloudevents {}

@@ -6,6 +6,7 @@
 pub(crate) mod barrier;
 pub(crate) mod claim;
 pub(crate) mod drain;
+pub(crate) mod envelope;
 pub(crate) mod latency;
 pub(crate) mod memory;
 pub(crate) mod relay_nats;

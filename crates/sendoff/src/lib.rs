@@ -53,7 +53,8 @@
 //! None is on by default. `postgres` (tokio-postgres), `sqlite` (rusqlite), `sqlx-0_9-postgres` and
 //! `sqlx-0_9-sqlite` are stores, with sends from that driver's transactions;
 //! `deadpool-postgres-0_14`, `diesel-async-0_9` and `sea-orm-2` let these drivers' transactions send;
-//! `nats`, `webhook` and `file` are targets. A target of your own is one small trait: [`Publisher`].
+//! `nats`, `webhook` and `file` are targets; `formats` has the envelopes of BabelQueue and CloudEvents.
+//! A target of your own is one small trait: [`Publisher`].
 
 pub use sendoff_core::{
     Error, ErrorKind, Headers, Limits, Message, Outbox, PublishError, Publisher, Relay, Result,
@@ -71,6 +72,8 @@ pub use sendoff_brokers::nats;
 pub use sendoff_brokers::webhook;
 #[cfg(any(feature = "nats", feature = "file", feature = "webhook"))]
 pub use sendoff_brokers::{Target, TargetOptions};
+#[cfg(feature = "formats")]
+pub use sendoff_formats::{babelqueue, event, json};
 #[cfg(feature = "postgres")]
 pub use sendoff_stores::postgres;
 #[cfg(feature = "sqlite")]
