@@ -9,7 +9,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Headers, Message};
 use crate::outbox::Transaction;
 use crate::store::{
-    Mended, OutboxDesk, Place, QuarantinedMessage, Schema, SchemaState, Standing, Stats, Which,
+    Backlog, Mended, OutboxDesk, Place, QuarantinedMessage, Schema, SchemaState, Standing, Stats,
+    Which,
 };
 use crate::time::Timestamp;
 
@@ -194,6 +195,20 @@ impl State {
         stats.oldest_due_ms =
             oldest.map(|oldest| u64::try_from(now.duration_since(oldest).as_millis()).unwrap_or(0));
         stats
+    }
+
+    /// As the databases count it, but for the bound on what is walked: memory is walked at once.
+    pub(super) fn backlog(&self, count_max: u32, now: Timestamp) -> Backlog {
+        let Stats { due, held, quarantined, .. } = self.stats(now);
+        let count_max = u64::from(count_max);
+        let waits = |row: &&Stored| matches!(row.spot(), Spot::Ready | Spot::Waiting(_));
+        let due_rows = self.rows.values().filter(waits).filter(|row| row.due_since() <= now);
+        Backlog {
+            oldest_due: due_rows.map(|row| row.due_for(now)).max(),
+            due: due.min(count_max),
+            held: held.min(count_max),
+            quarantined: quarantined.min(count_max),
+        }
     }
 
     fn standing(&self, row: &Stored, now: Timestamp) -> Standing {

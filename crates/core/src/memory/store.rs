@@ -17,7 +17,9 @@ use crate::error::Result;
 use crate::lane::LANES_DEFAULT;
 use crate::message::Message;
 use crate::publisher::PublishError;
-use crate::store::{LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Verdict};
+use crate::store::{
+    Backlog, LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Verdict,
+};
 use crate::time::{Clock, Timestamp};
 
 pub(super) const ADDRESS: &str = "memory:";
@@ -218,6 +220,13 @@ impl OutboxStore for MemoryStore {
         let mut state = self.shared.lock();
         state.need_schema("settling messages")?;
         Ok(state.settle(relay, verdicts, now))
+    }
+
+    async fn backlog(&self, count_max: u32) -> Result<Backlog> {
+        let now = self.shared.now();
+        let state = self.shared.lock();
+        state.need_schema("counting the backlog")?;
+        Ok(state.backlog(count_max, now))
     }
 
     async fn news(&self) -> Result<()> {

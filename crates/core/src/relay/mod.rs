@@ -8,6 +8,7 @@
 //! know nothing of time or tasks; `engine` is the loop that drives them; [`Report`], [`Readiness`]
 //! and [`Progress`] are what it tells its owner.
 
+mod alerts;
 mod backoff;
 mod breaker;
 mod engine;
@@ -15,6 +16,8 @@ mod lanes;
 mod once;
 mod report;
 mod settings;
+mod timings;
+mod trace;
 mod window;
 
 #[cfg(test)]
@@ -24,10 +27,12 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
+pub use alerts::{Alert, AlertSettings, COUNT_BOUND_MAX};
 pub use backoff::Backoff;
 pub use once::{Once, OnceEnd};
 pub use report::{Progress, Readiness, Report, ReportHook, Tally};
 pub use settings::{Hold, RelaySettings};
+pub use timings::{Distribution, Timings};
 
 use crate::error::Result;
 use crate::outbox::Wake;
@@ -76,6 +81,7 @@ pub(crate) struct Parts {
     pub(crate) clock: Clock,
     pub(crate) readiness: Readiness,
     pub(crate) progress: Progress,
+    pub(crate) timings: Timings,
 }
 
 impl Relay {
@@ -91,6 +97,7 @@ impl Relay {
             clock: Clock::system(),
             readiness: Readiness::default(),
             progress: Progress::default(),
+            timings: Timings::default(),
         })
     }
 
@@ -110,6 +117,12 @@ impl Relay {
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.parts.progress.clone()
+    }
+
+    /// How long publishes and messages take: a handle to keep while the relay runs.
+    #[must_use]
+    pub fn timings(&self) -> Timings {
+        self.parts.timings.clone()
     }
 
     /// Runs until `stop` is done, then stops gracefully: nothing new is begun, what is in flight is

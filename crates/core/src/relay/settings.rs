@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::relay::alerts::AlertSettings;
 use crate::relay::backoff::Backoff;
 
 /// Settings of a relay. Start from [`RelaySettings::default`] and change what you need.
@@ -31,6 +32,8 @@ pub struct RelaySettings {
     pub hold: Hold,
     /// How long a stop waits for what is in flight, at most. Default 10 s.
     pub stop_timeout: Duration,
+    /// When the backlog is reported. Default: never.
+    pub alerts: AlertSettings,
 }
 
 /// Whether a message that failed holds back the later messages of its key.
@@ -55,6 +58,7 @@ impl Default for RelaySettings {
             attempts_max: None,
             hold: Hold::Key,
             stop_timeout: Duration::from_secs(10),
+            alerts: AlertSettings::default(),
         }
     }
 }
@@ -90,6 +94,7 @@ impl RelaySettings {
         if self.attempts_max == Some(0) {
             return refuse("the limit on attempts has to be at least 1");
         }
+        self.alerts.check()?;
         self.backoff.check()
     }
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use sendoff_core::barrier::{KeySource, attend};
 use sendoff_core::publisher::PublishError;
 use sendoff_core::store::{
-    LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Verdict,
+    Backlog, LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Verdict,
 };
 use sendoff_core::time::whole_micros;
 use sendoff_core::{Message, Result};
@@ -18,7 +18,7 @@ use super::listen::Listener;
 use super::options::PostgresOptions;
 use super::pool::Pool;
 use super::session::{Connector, Use};
-use super::{lease, look, settle, sql};
+use super::{backlog, lease, look, settle, sql};
 
 /// An outbox in PostgreSQL 15 or later.
 ///
@@ -118,6 +118,11 @@ impl OutboxStore for PostgresStore {
             return Ok(Settled::default());
         }
         self.settles.bounded(settle::DOING, settle::settle(&self.settles, relay, verdicts)).await
+    }
+
+    async fn backlog(&self, count_max: u32) -> Result<Backlog> {
+        // Beside the desk's calls and the back look, with a timeout for what may walk far.
+        self.walks.bounded(backlog::DOING, backlog::backlog(&self.walks, count_max)).await
     }
 
     async fn news(&self) -> Result<()> {

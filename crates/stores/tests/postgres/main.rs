@@ -9,6 +9,7 @@ mod barrier_quorum;
 mod barrier_races;
 mod barrier_sql;
 mod barrier_stage;
+mod commit_times;
 #[cfg(any(
     feature = "deadpool-postgres-0_14",
     feature = "diesel-async-0_9",

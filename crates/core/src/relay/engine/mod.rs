@@ -4,6 +4,7 @@
 //! settlement, lease, sweep), so that rows are decoded beside the loop; publishes are futures of
 //! the loop, or handed over to a publisher that takes many at once. Nothing is locked, since nothing is shared.
 
+mod backlog;
 mod hand_over;
 mod join;
 mod judge;
@@ -30,7 +31,7 @@ use crate::relay::lanes::Lanes;
 use crate::relay::report::{Report, Tally};
 use crate::relay::window::Window;
 use crate::relay::{Parts, Progress};
-use crate::store::{LeaseGrant, Settled, Verdict};
+use crate::store::{Backlog, LeaseGrant, Settled, Verdict};
 
 /// Waits after a failed call to the store.
 const STORE_WAITS: Backoff =
@@ -45,6 +46,7 @@ enum Event {
     Settled(Vec<Verdict>, Vec<judge::Told>, Result<Settled>),
     Leased(Duration, Result<LeaseGrant>),
     Swept(Result<u64>),
+    Counted(Duration, Result<Backlog>),
     Reset,
 }
 
@@ -61,6 +63,7 @@ pub(super) struct Engine {
     settles: settle::Settles,
     leases: lease::Leases,
     publishing: publish::Publishing,
+    counts: backlog::Counts,
     /// When a graceful stop has to end.
     stop_by: Option<Instant>,
 }
@@ -91,10 +94,11 @@ pub(super) async fn run(parts: Parts, stop: impl Future<Output = ()> + Send) -> 
             Some(ended) = engine.tasks.join_next() => engine.on_task(ended),
             () = replies.arrived() => engine.on_answers(),
             Some(ended) = publishes.next() => {
-                engine.on_published(ended);
+                let now = Instant::now();
+                engine.on_published(ended, now);
                 for _ in 0..RESULTS_AT_ONCE {
                     let Some(ended) = publishes.next().now_or_never().flatten() else { break };
-                    engine.on_published(ended);
+                    engine.on_published(ended, now);
                 }
             }
             () = wake.woken(), if engine.stop_by.is_none() => engine.looks.want(),
@@ -149,6 +153,7 @@ impl Engine {
             settles: settle::Settles::new(now),
             leases: lease::Leases::new(now),
             publishing: publish::Publishing::default(),
+            counts: backlog::Counts::new(now, &parts.settings.alerts),
             parts,
             lanes: Lanes::default(),
             window: Window::default(),
@@ -165,7 +170,9 @@ impl Engine {
         self.begin_settle(now);
         self.begin_publishes(now);
         self.begin_looks(now);
+        self.begin_count(now);
         let progress = &self.parts.progress;
+        progress.targets_are_down(u64::from(self.breaker.is_open()));
         progress.gauge(
             self.window.rows() as u64,
             self.window.bytes() as u64,
@@ -181,6 +188,7 @@ impl Engine {
             self.settles.deadline(!self.verdicts.is_empty()),
             self.looks_deadline(),
             self.publishing_deadline(now),
+            self.count_deadline(),
             self.stop_by,
         ]
         .into_iter()
@@ -197,6 +205,7 @@ impl Engine {
             }
             Ok(Event::Leased(asked_at, result)) => self.on_leased(asked_at, result, now),
             Ok(Event::Swept(result)) => self.on_swept(&result, now),
+            Ok(Event::Counted(took, result)) => self.on_counted(took, result, now),
             Ok(Event::Reset) => self.publishing.resetting = false,
             Err(error) => self.on_panic(&error, now),
         }
@@ -219,6 +228,7 @@ impl Engine {
         self.settles = settle::Settles::new(now);
         self.leases = lease::Leases::new(now + STORE_WAITS.first);
         self.publishing.begin_next_round();
+        self.counts.call_ended(now);
     }
 
     fn stop(&mut self) {
@@ -243,6 +253,7 @@ impl Engine {
 
     fn store_failed(&self, error: Error) {
         self.parts.readiness.set(false);
+        self.parts.progress.store_failures(1);
         self.report(&Report::StoreFailed(error));
     }
 

@@ -104,6 +104,7 @@ macro_rules! stuck_rows {
     };
 }
 
+mod backlog;
 mod barrier;
 mod desk;
 mod lease;
@@ -111,6 +112,7 @@ mod look;
 mod schema;
 mod settle;
 
+pub(super) use backlog::BACKLOG;
 pub(super) use barrier::*;
 pub(super) use desk::{COUNT_STUCK, DISCARD, FIND, QUARANTINED, REQUEUE, STATS};
 pub(super) use lease::{LEASE, LEASE_LOCK, MEND_KEYS, SWEEP_KEYS, SWEEP_TALLY};
