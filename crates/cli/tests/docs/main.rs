@@ -42,6 +42,8 @@ pages! {
     waiting_for_acknowledgements_works: "docs/how-to/barriers.md",
     sending_from_any_language_works: "docs/how-to/send-from-any-language.md",
     running_the_relay_works: "docs/how-to/run-the-relay.md",
+    watching_the_relay_works: "docs/how-to/watch-the-relay.md",
+    following_a_trace_works: "docs/how-to/follow-a-trace.md",
     using_webhooks_works: "docs/how-to/use-webhooks.md",
     using_nats_works: "docs/how-to/use-nats.md",
     mending_the_quarantine_works: "docs/how-to/quarantine.md",

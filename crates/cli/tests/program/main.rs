@@ -23,4 +23,5 @@ mod stores;
 mod up;
 mod up_batch;
 mod verify;
+mod watch;
 mod webhook;
