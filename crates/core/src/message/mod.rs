@@ -94,6 +94,7 @@ impl Message {
             due_at: None,
             limits: Limits::default(),
             reserved: false,
+            #[cfg(feature = "opentelemetry")]
             traced: false,
         }
     }
@@ -233,6 +234,7 @@ pub struct MessageBuilder {
     limits: Limits,
     reserved: bool,
     /// The span that is current when it is built goes into the headers.
+    #[cfg(feature = "opentelemetry")]
     traced: bool,
 }
 
@@ -286,8 +288,14 @@ impl MessageBuilder {
     }
 
     /// With the context of the span that is current when the message is built.
+    #[cfg(feature = "opentelemetry")]
     pub(crate) fn traced(mut self) -> Self {
         self.traced = true;
+        self
+    }
+
+    #[cfg(not(feature = "opentelemetry"))]
+    pub(crate) fn traced(self) -> Self {
         self
     }
 
