@@ -13,6 +13,7 @@ mod exit;
 mod http;
 mod log;
 mod members;
+mod observe;
 mod output;
 mod secret;
 mod shop;

@@ -44,6 +44,12 @@ impl Stop {
         Ok(Self(asked))
     }
 
+    /// A stop that this program asks for itself, by sending `true`.
+    pub(crate) fn by_hand() -> (watch::Sender<bool>, Self) {
+        let (ask, asked) = watch::channel(false);
+        (ask, Self(asked))
+    }
+
     /// Waits until a stop is asked for.
     pub(crate) async fn asked(&self) {
         let mut asked = self.0.clone();

@@ -32,8 +32,11 @@ impl Outbox {
     }
 
     /// Begins a message to `topic`.
+    ///
+    /// With the feature `opentelemetry` the message carries the span that is current when it is built,
+    /// in the headers `traceparent` and `tracestate`, unless it has a `traceparent` already.
     pub fn message(&self, topic: impl Into<String>) -> MessageBuilder {
-        Message::builder(self.source.clone(), topic).limits(self.limits)
+        Message::builder(self.source.clone(), topic).limits(self.limits).traced()
     }
 
     /// Writes a message into the caller's transaction.

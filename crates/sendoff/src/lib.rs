@@ -53,6 +53,7 @@
 //! None is on by default. `postgres` (tokio-postgres), `sqlite` (rusqlite), `sqlx-0_9-postgres` and
 //! `sqlx-0_9-sqlite` are stores, with sends from that driver's transactions;
 //! `deadpool-postgres-0_14`, `diesel-async-0_9` and `sea-orm-2` let these drivers' transactions send;
+//! `opentelemetry` carries the trace of the sender's span through the outbox to the publish.
 //! `nats`, `webhook` and `file` are targets; `formats` has the envelopes of BabelQueue and CloudEvents.
 //! A target of your own is one small trait: [`Publisher`].
 

@@ -57,6 +57,9 @@ pub(crate) struct RelayArguments {
     /// How long a stop waits for what is in flight
     #[arg(long, value_name = "DURATION")]
     stop_timeout: Option<String>,
+    /// Answer /health/live, /health/ready and /metrics here, such as 127.0.0.1:9464
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
 }
 
 impl RelayArguments {
@@ -76,6 +79,7 @@ impl RelayArguments {
             ("relay.attempts_max", "--attempts-max", self.attempts_max.as_deref()),
             ("relay.hold", "--hold", self.hold.as_deref()),
             ("relay.stop_timeout", "--stop-timeout", self.stop_timeout.as_deref()),
+            ("relay.listen", "--listen", self.listen.as_deref()),
         ]);
         flags
     }

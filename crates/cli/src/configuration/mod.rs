@@ -16,7 +16,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use sendoff::postgres::{Pooler, PostgresOptions, SchemaName};
-use sendoff::relay::{Backoff, Hold, RelaySettings};
+use sendoff::relay::{AlertSettings, Backoff, Hold, RelaySettings};
 use sendoff::sqlite::{SqliteOptions, Synchronous};
 use sendoff::webhook::{Private, Redirects, WebhookOptions, WebhookSecret};
 use sendoff::{Error, Limits, Result, TargetOptions};
@@ -167,6 +167,18 @@ impl Configuration {
         }
     }
 
+    /// A value that may be `never`, which is none.
+    fn unless_never<T>(
+        &self,
+        key: &'static str,
+        read: impl Fn(&Self, &'static str) -> Result<T>,
+    ) -> Result<Option<T>> {
+        match self.text(key) {
+            Some("never") | None => Ok(None),
+            Some(_) => read(self, key).map(Some),
+        }
+    }
+
     fn duration(&self, key: &'static str) -> Result<Duration> {
         self.parsed(key, parse_duration)
     }
@@ -287,10 +299,6 @@ impl Configuration {
     /// # Errors
     /// A value that is out of range, by itself or beside another.
     pub(crate) fn relay(&self) -> Result<RelaySettings> {
-        let attempts_max = match self.text("relay.attempts_max") {
-            Some("never") | None => None,
-            Some(_) => Some(self.count("relay.attempts_max")?),
-        };
         let hold =
             self.parsed("relay.hold", |text| text.parse::<Hold>().map_err(|e| e.to_string()))?;
         let mut settings = RelaySettings {
@@ -305,9 +313,16 @@ impl Configuration {
                 first: self.duration("relay.backoff_first")?,
                 max: self.duration("relay.backoff_max")?,
             },
-            attempts_max,
+            attempts_max: self.unless_never("relay.attempts_max", Self::count)?,
             hold,
             stop_timeout: self.duration("relay.stop_timeout")?,
+            alerts: AlertSettings {
+                every: self.duration("relay.alert_every")?,
+                age: self.unless_never("relay.alert_age", Self::duration)?,
+                backlog: self.unless_never("relay.alert_backlog", Self::count)?,
+                held: self.unless_never("relay.alert_held", Self::count)?,
+                quarantined: self.unless_never("relay.alert_quarantined", Self::count)?,
+            },
             ..RelaySettings::default()
         };
         settings.check()?;
@@ -338,7 +353,11 @@ mod tests {
 
     #[test]
     fn the_tables_defaults_are_the_libraries_defaults() {
-        assert_eq!(empty().relay().unwrap(), RelaySettings::default());
+        // Whoever embeds the relay has a monitoring of his own; the program's log is all there is.
+        let RelaySettings { alerts, .. } = empty().relay().unwrap();
+        assert!(alerts.age.is_some() && alerts.quarantined == Some(1));
+        let relay = RelaySettings { alerts: AlertSettings::default(), ..empty().relay().unwrap() };
+        assert_eq!(relay, RelaySettings::default());
         assert_eq!(empty().limits().unwrap(), Limits::default());
         assert_eq!(empty().postgres().unwrap(), PostgresOptions::default());
         assert_eq!(empty().sqlite(false).unwrap(), SqliteOptions::default());

@@ -10,6 +10,8 @@ pub(crate) enum Kind {
     Secret(usize),
     /// A number with a unit: `200ms`, `10s`, `5m`, `1h`.
     Duration,
+    /// The same, or `never`.
+    DurationOrNever,
     /// A whole number, at least 1.
     Count,
     /// A whole number at least 1, or `never`.
@@ -77,6 +79,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("relay.attempts_max", "SENDOFF_RELAY_ATTEMPTS_MAX", Kind::CountOrNever, Some("never")),
     setting("relay.hold", "SENDOFF_RELAY_HOLD", Kind::Word(&["key", "all", "none"]), Some("key")),
     setting("relay.stop_timeout", "SENDOFF_RELAY_STOP_TIMEOUT", Kind::Duration, Some("10s")),
+    setting("relay.listen", "SENDOFF_RELAY_LISTEN", Kind::Text, None),
+    setting("relay.alert_every", "SENDOFF_RELAY_ALERT_EVERY", Kind::Duration, Some("10s")),
+    setting("relay.alert_age", "SENDOFF_RELAY_ALERT_AGE", Kind::DurationOrNever, Some("5m")),
+    setting("relay.alert_backlog", "SENDOFF_RELAY_ALERT_BACKLOG", Kind::CountOrNever, Some("100000")),
+    setting("relay.alert_held", "SENDOFF_RELAY_ALERT_HELD", Kind::CountOrNever, Some("10000")),
+    setting("relay.alert_quarantined", "SENDOFF_RELAY_ALERT_QUARANTINED", Kind::CountOrNever, Some("1")),
     setting("serve.listen", "SENDOFF_SERVE_LISTEN", Kind::Text, Some("127.0.0.1:8080")),
     setting("serve.tokens", "SENDOFF_SERVE_TOKENS", Kind::Secret(16), None),
     setting("serve.callback_secret", "SENDOFF_SERVE_CALLBACK_SECRET", Kind::Secret(32), None),

@@ -15,7 +15,8 @@ pub(super) fn check(kind: Kind, text: &str) -> Parsed<()> {
         Kind::Text if text.trim().is_empty() => Err("it is empty".to_owned()),
         Kind::Text => Ok(()),
         Kind::Secret(length_min) => secrets(text, length_min).map(drop),
-        Kind::Duration => parse_duration(text).map(drop),
+        Kind::DurationOrNever if text == "never" => Ok(()),
+        Kind::Duration | Kind::DurationOrNever => parse_duration(text).map(drop),
         Kind::Bytes => parse_bytes(text).map(drop),
         Kind::CountOrNever if text == "never" => Ok(()),
         Kind::Count | Kind::CountOrNever => match text.parse::<u32>() {

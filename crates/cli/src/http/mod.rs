@@ -8,6 +8,7 @@ mod auth;
 mod body;
 mod callback;
 mod create;
+mod listen;
 mod openapi;
 mod problem;
 mod read;
@@ -31,6 +32,7 @@ use crate::callback::Signer;
 
 pub(crate) use auth::Keys;
 use body::Bodies;
+pub(crate) use listen::listen;
 pub(crate) use problem::Problem;
 pub(crate) use server::{Bounds, serve};
 
@@ -76,6 +78,11 @@ impl Api {
             .route("/healthz", get(health))
             .route("/openapi.json", get(openapi::describe));
         with_token.merge(open).method_not_allowed_fallback(wrong_method).with_state(self.clone())
+    }
+
+    /// These routes for whoever has a bearer token.
+    pub(crate) fn guarded(&self, routes: Router) -> Router {
+        routes.route_layer(from_fn_with_state(self.clone(), auth::authorized))
     }
 }
 

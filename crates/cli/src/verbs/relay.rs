@@ -13,6 +13,7 @@ use crate::arguments::RelayArguments;
 use crate::configuration::{Configuration, parse_duration};
 use crate::exit::{Ending, Exit, Failure};
 use crate::log;
+use crate::observe::{Observed, Server};
 use crate::output::{Form, grouped};
 use crate::stop::Stop;
 use crate::store::Store;
@@ -47,14 +48,20 @@ pub(crate) async fn run(
         }
     };
     tokio::pin!(enough);
+    let observed = Observed::relay(store.outbox.clone(), &target.shown);
+    let server = match configuration.text("relay.listen") {
+        Some(address) => Some(Server::begin(address, &observed).await?),
+        None => None,
+    };
     tokio::select! {
         checked = schema(&store) => checked?,
         () = &mut enough => return never_began(arguments.once),
     }
     let Targets { routes, shown, is_stdout } = target;
-    let relay = build(&store, routes, settings)?;
+    let relay = build(&store, (routes, &shown), settings)?;
+    observed.begins(&relay);
     tracing::info!(
-        relay = %relay.id(), from = store.shown, to = shown, once = arguments.once,
+        event = "started", relay = %relay.id(), from = store.shown, to = shown, once = arguments.once,
         "the relay starts"
     );
     let progress = progress::Line::begin(&relay);
@@ -67,6 +74,9 @@ pub(crate) async fn run(
         progress.end();
         stopped(&tally)
     };
+    if let Some(server) = server {
+        server.end().await;
+    }
     if !is_stdout {
         form.answer(&answer.value, &answer.text)?;
     } else if form == Form::Text && configuration.text("log.format") == Some("json") {
@@ -84,7 +94,7 @@ async fn schema(store: &Store) -> Result<(), Error> {
         match store.check_schema().await {
             Err(error) if is_passing(error.kind()) => {
                 tracing::error!(
-                    kind = error.kind().as_str(), %error,
+                    event = "not_ready", kind = error.kind().as_str(), %error,
                     "the relay is not ready: the store cannot be reached; trying again"
                 );
                 tokio::time::sleep(SCHEMA_RETRY).await;
@@ -103,10 +113,14 @@ fn is_passing(kind: ErrorKind) -> bool {
     )
 }
 
-fn build(store: &Store, routes: Routes, settings: RelaySettings) -> Result<Relay, Failure> {
+fn build(
+    store: &Store,
+    (routes, shown): (Routes, &str),
+    settings: RelaySettings,
+) -> Result<Relay, Failure> {
     let relay = Relay::routed(store.outbox.clone(), routes)
         .settings(settings)
-        .report(log::report)
+        .report(log::reports(shown))
         .build()?;
     Ok(relay)
 }

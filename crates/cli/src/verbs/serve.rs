@@ -1,15 +1,13 @@
 //! `sendoff serve`: barriers of one store over HTTP.
 
-use std::net::SocketAddr;
-
-use sendoff::{Error, ErrorKind, Result, Wake};
+use sendoff::{Error, Wake};
 use serde_json::json;
-use tokio::net::TcpListener;
 
 use crate::callback::Signer;
 use crate::configuration::{Configuration, FILE_DEFAULT};
 use crate::exit::{Ending, Exit};
 use crate::http::{self, Api, Bounds, Keys};
+use crate::observe::Observed;
 use crate::output::Form;
 use crate::stop::Stop;
 use crate::store::Store;
@@ -31,7 +29,8 @@ pub(crate) async fn run(configuration: &Configuration, form: Form) -> Ending {
     let signer = Signer::new(&configuration.secrets("serve.callback_secret")?);
     let store = Store::open(configuration, false)?;
     store.check_schema().await?;
-    let (listener, address) = listen(configuration).await?;
+    let (listener, address) =
+        http::listen(configuration.text("serve.listen").unwrap_or_default()).await?;
     let stop = Stop::listen()?;
     if !address.ip().is_loopback() {
         tracing::warn!(%address, "listening beyond this machine, without TLS: put a proxy before it");
@@ -50,6 +49,7 @@ pub(crate) async fn run(configuration: &Configuration, form: Form) -> Ending {
         &format!(
             "barriers   http://{address}/v1/barriers\n\
              described  http://{address}/openapi.json\n\
+             health     http://{address}/health/ready\n\
              store      {}\n\
              callbacks  {}\n\
              stop       Ctrl-C\n",
@@ -57,24 +57,11 @@ pub(crate) async fn run(configuration: &Configuration, form: Form) -> Ending {
             if callbacks { "on" } else { "off: set SENDOFF_SERVE_CALLBACK_SECRET" },
         ),
     )?;
-    http::serve(listener, api.routes().fallback(http::nothing_here), bounds, stop).await;
+    let observed = Observed::server(&store);
+    let routes = api.routes().merge(observed.health_routes());
+    // This address may be reached by partners: how much there is to do is none of their business.
+    let routes = routes.merge(api.guarded(observed.metrics_routes()));
+    http::serve(listener, routes.fallback(http::nothing_here), bounds, stop).await;
     form.answer(&json!({ "event": "stopped" }), "stopped\n")?;
     Ok(Exit::Done)
-}
-
-async fn listen(configuration: &Configuration) -> Result<(TcpListener, SocketAddr)> {
-    let text = configuration.text("serve.listen").unwrap_or_default();
-    let wanted: SocketAddr = text.parse().map_err(|_| {
-        Error::invalid(DOING, format!("`{text}` is not an address to listen on"))
-            .advice("write 127.0.0.1:8080 or [::1]:8080; port 0 is any")
-    })?;
-    let failed = |error| {
-        Error::new(ErrorKind::Unexpected, DOING)
-            .subject(text)
-            .caused_by(error)
-            .advice("name another address with --listen; port 0 takes any")
-    };
-    let listener = TcpListener::bind(wanted).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    Ok((listener, address))
 }

@@ -45,6 +45,8 @@ pages! {
     running_the_relay_works: "docs/how-to/run-the-relay.md",
     choosing_a_policy_works: "docs/how-to/choose-a-policy.md",
     sending_to_several_targets_works: "docs/how-to/send-to-several-targets.md",
+    watching_the_relay_works: "docs/how-to/watch-the-relay.md",
+    following_a_trace_works: "docs/how-to/follow-a-trace.md",
     using_webhooks_works: "docs/how-to/use-webhooks.md",
     using_nats_works: "docs/how-to/use-nats.md",
     mending_the_quarantine_works: "docs/how-to/quarantine.md",

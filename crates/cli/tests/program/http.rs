@@ -22,6 +22,18 @@ pub(crate) struct Answer {
     pub(crate) value: Value,
 }
 
+/// Gets a page that is no JSON.
+pub(crate) fn text(port: u16, path: &str) -> String {
+    text_with(port, path, "")
+}
+
+/// The same with more headers, each of which ends with a carriage return and a line feed.
+pub(crate) fn text_with(port: u16, path: &str, headers: &str) -> String {
+    let (head, body) = exchange(port, "GET", path, headers, b"");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{path}: {head}");
+    body
+}
+
 /// Sends one request with more headers, each of which ends with a carriage return and a line feed.
 pub(crate) fn request_with(
     port: u16,
@@ -30,6 +42,14 @@ pub(crate) fn request_with(
     headers: &str,
     body: &[u8],
 ) -> Answer {
+    let (head, body) = exchange(port, method, path, headers, body);
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    let value = serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"));
+    Answer { status, head: head.to_lowercase(), value }
+}
+
+/// Head and body of what is answered.
+fn exchange(port: u16, method: &str, path: &str, headers: &str, body: &[u8]) -> (String, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let head = format!(
@@ -46,7 +66,5 @@ pub(crate) fn request_with(
     let (head, body) = answer
         .split_once("\r\n\r\n")
         .unwrap_or_else(|| panic!("{method} {path} was answered with {answer:?}"));
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    let value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"));
-    Answer { status, head: head.to_lowercase(), value }
+    (head.to_owned(), body.to_owned())
 }

@@ -27,4 +27,5 @@ mod stores;
 mod up;
 mod up_batch;
 mod verify;
+mod watch;
 mod webhook;

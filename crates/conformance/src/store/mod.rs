@@ -13,6 +13,7 @@
     reason = "a case panics where the store breaks its contract, and fails where the store fails"
 )]
 
+pub mod backlog;
 pub mod desk;
 pub mod fence;
 pub mod hold;

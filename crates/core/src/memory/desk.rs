@@ -175,7 +175,7 @@ impl State {
         }
     }
 
-    fn stats(&self, now: Timestamp) -> Stats {
+    pub(super) fn stats(&self, now: Timestamp) -> Stats {
         let mut stats = Stats {
             published: self.published,
             lanes: count(self.lanes.len()),

@@ -10,6 +10,7 @@
 //! What does not belong here: anything durable, and any rule that the databases do not have. What
 //! is in memory is gone when the process is.
 
+mod backlog;
 mod barrier;
 mod desk;
 mod kept;

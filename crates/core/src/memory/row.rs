@@ -1,6 +1,7 @@
 //! A row as the memory store keeps it: encoded as in a database, decoded at each look.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -151,6 +152,15 @@ impl Stored {
             Spot::Waiting(at) if at > now => Place::DueLater,
             Spot::Waiting(_) | Spot::Ready => Place::Ready,
         }
+    }
+
+    /// Since when it is due, or when it will be.
+    pub(super) fn due_since(&self) -> Timestamp {
+        self.plain.due_at.map_or(self.created_at, |due_at| due_at.max(self.created_at))
+    }
+
+    pub(super) fn due_for(&self, now: Timestamp) -> Duration {
+        Duration::try_from(now.duration_since(self.due_since())).unwrap_or(Duration::ZERO)
     }
 
     /// What it weighs against the byte bound of a look.

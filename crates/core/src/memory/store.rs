@@ -18,7 +18,8 @@ use crate::lane::LANES_DEFAULT;
 use crate::message::Message;
 use crate::publisher::PublishError;
 use crate::store::{
-    LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Tend, Tended, Verdict,
+    Backlog, LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Tend, Tended,
+    Verdict,
 };
 use crate::time::{Clock, Timestamp};
 
@@ -223,6 +224,13 @@ impl OutboxStore for MemoryStore {
         let mut state = self.shared.lock();
         state.need_schema("settling messages")?;
         Ok(state.settle(relay, verdicts, now))
+    }
+
+    async fn backlog(&self, count_max: u32) -> Result<Backlog> {
+        let now = self.shared.now();
+        let state = self.shared.lock();
+        state.need_schema("counting the backlog")?;
+        Ok(state.backlog(count_max, now))
     }
 
     async fn news(&self) -> Result<()> {

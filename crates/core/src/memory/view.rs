@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::row::{Spot, Stored};
 use super::state::State;
-use crate::store::{Content, Horizon, Look, Reading, Row, Sight};
+use crate::store::{Age, AgeFrom, Content, Horizon, Look, Reading, Row, Sight};
 use crate::time::Timestamp;
 
 /// Rows taken so far, against the bounds of a look.
@@ -19,12 +19,14 @@ struct Basket<'a> {
     kind_rows: usize,
     /// That kind.
     waiting: bool,
+    now: Timestamp,
 }
 
 impl State {
     pub(super) fn look(&self, look: &Look, now: Timestamp) -> Sight {
         let known: HashSet<i64> = look.known.iter().copied().collect();
-        let mut basket = Basket { look, rows: Vec::new(), bytes: 0, kind_rows: 0, waiting: false };
+        let mut basket =
+            Basket { look, rows: Vec::new(), bytes: 0, kind_rows: 0, waiting: false, now };
         if look.reading == Reading::Line {
             return self.look_along(basket, &known, now);
         }
@@ -162,6 +164,7 @@ impl Basket<'_> {
             attempts: row.attempts,
             blocker: row.retry_at.is_some() && row.holds,
             waiting: self.waiting,
+            age: Age { so_far: row.due_for(self.now), from: AgeFrom::Creation },
             content: if blocked { Content::Blocked } else { row.decode() },
         });
         true

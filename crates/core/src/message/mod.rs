@@ -7,6 +7,8 @@ mod headers;
 mod limits;
 mod names;
 mod pattern;
+#[cfg(feature = "opentelemetry")]
+pub(crate) mod trace_context;
 
 use std::fmt;
 
@@ -92,7 +94,15 @@ impl Message {
             due_at: None,
             limits: Limits::default(),
             reserved: false,
+            #[cfg(feature = "opentelemetry")]
+            traced: false,
         }
+    }
+
+    /// The same message with other headers, which are as valid.
+    #[cfg(feature = "opentelemetry")]
+    pub(crate) fn with_headers(&self, headers: Headers) -> Self {
+        Self { headers, ..self.clone() }
     }
 
     /// The message that a store kept. There is no limit on its body and its headers.
@@ -223,6 +233,9 @@ pub struct MessageBuilder {
     due_at: Option<Timestamp>,
     limits: Limits,
     reserved: bool,
+    /// The span that is current when it is built goes into the headers.
+    #[cfg(feature = "opentelemetry")]
+    traced: bool,
 }
 
 impl MessageBuilder {
@@ -274,6 +287,18 @@ impl MessageBuilder {
         self
     }
 
+    /// With the context of the span that is current when the message is built.
+    #[cfg(feature = "opentelemetry")]
+    pub(crate) fn traced(mut self) -> Self {
+        self.traced = true;
+        self
+    }
+
+    #[cfg(not(feature = "opentelemetry"))]
+    pub(crate) fn traced(self) -> Self {
+        self
+    }
+
     /// Checks and gives the message.
     ///
     /// # Errors
@@ -281,6 +306,22 @@ impl MessageBuilder {
     /// empty, has a control character, a topic begins with [`RESERVED_PREFIX`], or a header breaks a
     /// rule of [`Headers::check`].
     pub fn build(self) -> Result<Message> {
+        #[cfg(feature = "opentelemetry")]
+        let this = self.with_current_span();
+        #[cfg(not(feature = "opentelemetry"))]
+        let this = self;
+        this.checked()
+    }
+
+    #[cfg(feature = "opentelemetry")]
+    fn with_current_span(mut self) -> Self {
+        if self.traced {
+            trace_context::add_current(&mut self.headers);
+        }
+        self
+    }
+
+    fn checked(self) -> Result<Message> {
         // Drawn here, not at the start: a builder that is cloned makes messages of their own.
         let id = self.id.unwrap_or_else(|| Uuid::now_v7().to_string());
         let parts = StoredMessage {

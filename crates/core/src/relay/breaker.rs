@@ -43,6 +43,11 @@ impl Breaker {
         }
     }
 
+    /// Whether the target takes nothing, as far as is known.
+    pub(super) fn is_open(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// The target failed as a whole. Answers whether that is news. Failures of publishes that began
     /// before the breaker opened say nothing new and do not lengthen the wait, unless the target asks
     /// for a longer one.

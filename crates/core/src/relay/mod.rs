@@ -8,6 +8,7 @@
 //! `backoff`) know nothing of time or tasks; `engine` is the loop that drives them; [`Report`], [`Readiness`]
 //! and [`Progress`] are what it tells its owner.
 
+mod alerts;
 mod backoff;
 mod breaker;
 mod engine;
@@ -17,6 +18,8 @@ mod policy;
 mod report;
 mod route;
 mod settings;
+mod timings;
+mod trace;
 mod window;
 
 #[cfg(test)]
@@ -26,12 +29,14 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
+pub use alerts::{Alert, AlertSettings, COUNT_BOUND_MAX};
 pub use backoff::Backoff;
 pub use once::{Once, OnceEnd};
 pub use policy::{Hold, Override, Policies, Policy};
 pub use report::{Progress, Readiness, Report, ReportHook, Tally};
 pub use route::{Routes, RoutesBuilder, TARGET_DEFAULT, TARGETS_MAX};
 pub use settings::RelaySettings;
+pub use timings::{Distribution, Timings};
 
 use crate::error::Result;
 use crate::outbox::Wake;
@@ -82,6 +87,7 @@ pub(crate) struct Parts {
     pub(crate) clock: Clock,
     pub(crate) readiness: Readiness,
     pub(crate) progress: Progress,
+    pub(crate) timings: Timings,
 }
 
 impl Relay {
@@ -107,6 +113,7 @@ impl Relay {
             clock: Clock::system(),
             readiness: Readiness::default(),
             progress: Progress::default(),
+            timings: Timings::default(),
         })
     }
 
@@ -126,6 +133,12 @@ impl Relay {
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.parts.progress.clone()
+    }
+
+    /// How long publishes and messages take: a handle to keep while the relay runs.
+    #[must_use]
+    pub fn timings(&self) -> Timings {
+        self.parts.timings.clone()
     }
 
     /// Runs until `stop` is done, then stops gracefully: nothing new is begun, what is in flight is

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::error::Error;
 use crate::message::Message;
 use crate::publisher::PublishError;
+use crate::relay::alerts::Alert;
 use crate::relay::policy::Hold;
 use crate::store::QuarantineReason;
 
@@ -64,6 +66,29 @@ pub enum Report {
         /// The rows.
         seqs: Vec<i64>,
     },
+    /// The oldest message that is due has been due for longer than it may. Told once until
+    /// [`Report::Recovered`].
+    Lagging {
+        /// For so long.
+        oldest_due: Duration,
+        /// The bound, [`crate::relay::AlertSettings::age`].
+        bound: Duration,
+    },
+    /// There are more messages than there may be. Told once until [`Report::Recovered`].
+    Growing {
+        /// Of which kind.
+        alert: Alert,
+        /// So many, or more: it is not counted further than to the bound.
+        count: u64,
+        /// The bound.
+        bound: u64,
+    },
+    /// What [`Report::Lagging`] or [`Report::Growing`] told is over: it is at half of the bound, or
+    /// below.
+    Recovered {
+        /// Of which kind.
+        alert: Alert,
+    },
 }
 
 /// Takes reports. It must not block for long: the relay waits for it.
@@ -118,6 +143,11 @@ macro_rules! adders {
                 self.0.$name.fetch_add(by, Ordering::Relaxed);
             })*
 
+            /// Sets how many targets take nothing now.
+            pub(crate) fn targets_are_down(&self, count: u64) {
+                self.0.targets_down.store(count, Ordering::Relaxed);
+            }
+
             /// Sets what counts "now".
             pub(crate) fn gauge(&self, rows: u64, bytes: u64, in_flight: u64, lanes: u64) {
                 self.0.window_rows.store(rows, Ordering::Relaxed);
@@ -131,7 +161,7 @@ macro_rules! adders {
 
 adders! {
     read, begun, confirmed, settled, failed, unknown, quarantined, held, parked, fenced,
-    lanes_taken, lanes_left, looks, settlements,
+    lanes_taken, lanes_left, looks, settlements, store_failures,
 }
 
 progress! {
@@ -171,4 +201,8 @@ progress! {
     looks,
     /// Settlements.
     settlements,
+    /// Calls to the store that failed.
+    store_failures,
+    /// Targets that take nothing now.
+    targets_down,
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::relay::alerts::AlertSettings;
 use crate::relay::backoff::Backoff;
 use crate::relay::policy::{Hold, Override, Policies, Policy};
 
@@ -34,6 +35,8 @@ pub struct RelaySettings {
     pub overrides: Vec<Override>,
     /// How long a stop waits for what is in flight, at most. Default 10 s.
     pub stop_timeout: Duration,
+    /// When the backlog is reported. Default: never.
+    pub alerts: AlertSettings,
 }
 
 impl Default for RelaySettings {
@@ -51,6 +54,7 @@ impl Default for RelaySettings {
             hold: Hold::Key,
             overrides: Vec::new(),
             stop_timeout: Duration::from_secs(10),
+            alerts: AlertSettings::default(),
         }
     }
 }
@@ -76,6 +80,7 @@ impl RelaySettings {
         if self.window_rows < self.in_flight_max {
             return refuse("the window has to hold at least what may be in flight");
         }
+        self.alerts.check()?;
         Policies::of(self).map(drop)
     }
 

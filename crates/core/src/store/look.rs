@@ -106,8 +106,29 @@ pub struct Row {
     pub blocker: bool,
     /// It has a due or a retry time: it is found by that, wherever the floor is.
     pub waiting: bool,
+    /// How old it was when it was read, by the database's clock.
+    pub age: Age,
     /// What it says.
     pub content: Content,
+}
+
+/// How long a row had been due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Age {
+    /// So long.
+    pub so_far: Duration,
+    /// Since when.
+    pub from: AgeFrom,
+}
+
+/// Since when an age counts. Of a row with a due time it counts from that, where that is later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgeFrom {
+    /// From the insert: what its transaction did after it counts too.
+    Creation,
+    /// From the commit of the transaction that wrote the row last, which is its sender's unless the
+    /// row was held in between.
+    Commit,
 }
 
 /// What a row says.

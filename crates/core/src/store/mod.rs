@@ -6,6 +6,7 @@
 //! [`crate::outbox`]. A store states rows and facts; every decision about order, retries and
 //! batches is the relay's, so that it is taken once and not per database.
 
+mod backlog;
 mod desk;
 pub mod doctor;
 mod kept;
@@ -20,6 +21,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
+pub use backlog::Backlog;
 pub use desk::{
     Holder, Mended, OutboxDesk, Place, QuarantinedMessage, Schema, SchemaState, Standing, Stats,
     Which,
@@ -27,7 +29,7 @@ pub use desk::{
 pub use doctor::{Doctor, Finding, Grade};
 pub use kept::{KeptDesk, KeptLook, KeptMark, KeptMessage, Resent, Retention};
 pub use lease::{Ask, LaneLease, LeaseGrant, LeaseRequest, RelayId};
-pub use look::{Content, Horizon, LaneLook, Look, Reading, Row, Sight};
+pub use look::{Age, AgeFrom, Content, Horizon, LaneLook, Look, Reading, Row, Sight};
 pub use pause::{
     PAUSE_REASON_CHARS_MAX, ParkedFor, Pause, PauseDesk, PauseScope, PauseStanding, TargetRoom,
     Tend, Tended,
@@ -93,6 +95,15 @@ pub trait OutboxStore: fmt::Debug + Send + Sync + 'static {
     /// Those of the database; then nothing was written, or (on [`crate::ErrorKind::Timeout`] and
     /// [`crate::ErrorKind::Unreachable`]) it is unknown. Settling again is harmless.
     async fn settle(&self, relay: &RelayId, verdicts: &[Verdict]) -> Result<Settled>;
+
+    /// How much there is and how old it is, for alerts and figures: one read, that walks at most about
+    /// `count_max` rows for each count, however many there are. Ready rows are looked for above the
+    /// lanes' floors, as looks do; the oldest is the first of each lane, so it is the oldest by its
+    /// place, and of more than `count_max` rows that wait for a time or have failed it may be another.
+    ///
+    /// # Errors
+    /// Those of the database.
+    async fn backlog(&self, count_max: u32) -> Result<Backlog>;
 
     /// Waits until there may be something new, as a hint. The relay races it against its poll
     /// interval, so a store without hints may wait for ever; a store that lost its connection

@@ -7,6 +7,7 @@
     reason = "a test's scene panics where the test is broken"
 )]
 
+mod alerts;
 mod barriers;
 mod failures;
 mod order;

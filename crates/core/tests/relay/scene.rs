@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sendoff_core::memory::{Delivery, MemoryPublisher, MemoryStore};
-use sendoff_core::relay::{Backoff, Progress, Readiness, RelaySettings, Report, Tally};
+use sendoff_core::relay::{Backoff, Progress, Readiness, RelaySettings, Report, Tally, Timings};
 use sendoff_core::store::{OutboxDesk, OutboxStore};
 use sendoff_core::{Message, Publisher, Relay, Wake};
 use tokio::sync::oneshot;
@@ -26,6 +26,7 @@ pub(crate) struct Running {
     task: JoinHandle<Tally>,
     pub(crate) progress: Progress,
     pub(crate) readiness: Readiness,
+    pub(crate) timings: Timings,
     pub(crate) reports: Arc<Mutex<Vec<String>>>,
 }
 
@@ -71,8 +72,9 @@ impl Scene {
             .expect("the settings are in range");
         let (stop, stopped) = oneshot::channel::<()>();
         let (progress, readiness) = (relay.progress(), relay.readiness());
+        let timings = relay.timings();
         let task = tokio::spawn(relay.run(async move { drop(stopped.await) }));
-        Running { stop: Some(stop), task, progress, readiness, reports }
+        Running { stop: Some(stop), task, progress, readiness, timings, reports }
     }
 
     pub(crate) async fn delivered(&self, count: usize) {
@@ -116,7 +118,13 @@ impl Running {
     }
 
     pub(crate) fn heard(&self, what: &str) -> bool {
-        self.reports.lock().expect("no panic").iter().any(|report| report.starts_with(what))
+        self.count(what) > 0
+    }
+
+    /// How often it was told.
+    pub(crate) fn count(&self, what: &str) -> usize {
+        let reports = self.reports.lock().expect("no panic");
+        reports.iter().filter(|report| report.starts_with(what)).count()
     }
 }
 

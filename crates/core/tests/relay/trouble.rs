@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use sendoff_core::memory::{Act, MemoryStore, On};
 use sendoff_core::relay::{Backoff, RelaySettings};
 use sendoff_core::store::{
-    LeaseGrant, LeaseRequest, Look, OutboxDesk, OutboxStore, RelayId, Settled, Sight, Verdict,
+    Backlog, LeaseGrant, LeaseRequest, Look, OutboxDesk, OutboxStore, RelayId, Settled, Sight,
+    Verdict,
 };
 use sendoff_core::{Error, ErrorKind, Message, PublishError, Result};
 
@@ -75,6 +76,11 @@ impl OutboxStore for Faulty {
             return Err(Error::new(ErrorKind::Unreachable, "settling"));
         }
         Ok(settled)
+    }
+
+    async fn backlog(&self, count_max: u32) -> Result<Backlog> {
+        self.pass().await?;
+        self.inner.backlog(count_max).await
     }
 
     async fn news(&self) -> Result<()> {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use sendoff::lane::Lane;
 use sendoff::store::{
-    Content, LeaseGrant, LeaseRequest, Look, OutboxStore, Outcome, RelayId, Settled, Sight, Tend,
-    Tended, Verdict,
+    Backlog, Content, LeaseGrant, LeaseRequest, Look, OutboxStore, Outcome, RelayId, Settled,
+    Sight, Tend, Tended, Verdict,
 };
 use sendoff::{Message, PublishError, Result};
 use uuid::Uuid;
@@ -107,6 +107,10 @@ impl OutboxStore for WatchedStore {
                 Err(error)
             }
         }
+    }
+
+    async fn backlog(&self, count_max: u32) -> Result<Backlog> {
+        self.inner.backlog(count_max).await
     }
 
     async fn news(&self) -> Result<()> {

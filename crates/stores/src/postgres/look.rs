@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::future::{OptionFuture, join, join3};
 use sendoff_core::lane::Lane;
 use sendoff_core::message::{Headers, StoredMessage};
-use sendoff_core::store::{Content, Horizon, Look, Reading, Row, Sight};
+use sendoff_core::store::{Age, AgeFrom, Content, Horizon, Look, Reading, Row, Sight};
 use sendoff_core::{Message, Result};
 use tokio_postgres::Row as Columns;
 use tokio_postgres::types::ToSql;
@@ -154,6 +154,7 @@ async fn look_along(pool: &Pool, look: &Look) -> Result<Sight> {
     let (last_seq, rows) = checkout.alone(asked).await.map_err(|error| checkout.failed(error))?;
     let horizon = last_seq.first().and_then(|last_seq| horizon(last_seq, &rows));
     let mut sight = Sight { horizon, ..Sight::default() };
+    let clock = Clock::of(&rows);
     for columns in &rows {
         let mark: Option<i64> = columns.get(2);
         match state_of(columns) {
@@ -171,7 +172,7 @@ async fn look_along(pool: &Pool, look: &Look) -> Result<Sight> {
                 sight.truncated = true;
                 break;
             }
-            state => sight.rows.push(read(columns, state, mark.is_some())),
+            state => sight.rows.push(read(columns, state, mark.is_some(), clock)),
         }
     }
     checkout.keep();
@@ -241,6 +242,7 @@ fn read_ready(sight: &mut Sight, look: &Look, rows: &[Columns]) -> usize {
     let mut lane = None;
     let mut lane_rows = 0;
     sight.rows.reserve(rows.len());
+    let clock = Clock::of(rows);
     for columns in rows {
         let state = state_of(columns);
         if state == state::HEADER {
@@ -250,7 +252,7 @@ fn read_ready(sight: &mut Sight, look: &Look, rows: &[Columns]) -> usize {
             sight.truncated = true;
             break;
         }
-        let row = read(columns, state, false);
+        let row = read(columns, state, false, clock);
         if lane != Some(row.lane) {
             lane = Some(row.lane);
             lane_rows = 0;
@@ -269,6 +271,7 @@ fn read_ready(sight: &mut Sight, look: &Look, rows: &[Columns]) -> usize {
 /// Reads waiting rows; they share the bytes with the ready ones, who come first.
 fn read_waiting(sight: &mut Sight, look: &Look, rows: &[Columns], mut weight: usize) {
     let ready = sight.rows.len();
+    let clock = Clock::of(rows);
     for columns in rows {
         let state = state_of(columns);
         if state == state::HEADER {
@@ -281,7 +284,7 @@ fn read_waiting(sight: &mut Sight, look: &Look, rows: &[Columns], mut weight: us
             };
             continue;
         }
-        let row = read(columns, state, true);
+        let row = read(columns, state, true, clock);
         let row_weight = weight_of(&row);
         let too_heavy = weight + row_weight > look.bytes_max && !sight.rows.is_empty();
         if state == state::LEFT_OUT || too_heavy {
@@ -305,11 +308,39 @@ fn weight_of(row: &Row) -> usize {
     }
 }
 
+/// The server's time at a look, and what the rows' times are.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    now: Option<Time>,
+    from: AgeFrom,
+}
+
+impl Clock {
+    fn of(rows: &[Columns]) -> Self {
+        let header = rows.first().filter(|row| state_of(row) == state::HEADER);
+        let commits = header.and_then(|row| row.get::<_, Option<bool>>(5)).unwrap_or(false);
+        Self {
+            now: header.and_then(|row| row.get(13)),
+            from: if commits { AgeFrom::Commit } else { AgeFrom::Creation },
+        }
+    }
+
+    fn age(self, columns: &Columns) -> Age {
+        let since: Option<Time> = columns.get(13);
+        let micros = match (self.now, since) {
+            (Some(now), Some(since)) => now.micros().saturating_sub(since.micros()),
+            _ => 0,
+        };
+        let so_far = Duration::from_micros(u64::try_from(micros).unwrap_or(0));
+        Age { so_far, from: self.from }
+    }
+}
+
 fn state_of(columns: &Columns) -> i16 {
     columns.get(0)
 }
 
-fn read(columns: &Columns, state: i16, waiting: bool) -> Row {
+fn read(columns: &Columns, state: i16, waiting: bool, clock: Clock) -> Row {
     let lane: i16 = columns.get(3);
     let attempts: i32 = columns.get(4);
     // A database that is not UTF-8 can hold a key that is none.
@@ -329,6 +360,7 @@ fn read(columns: &Columns, state: i16, waiting: bool) -> Row {
         attempts: u32::try_from(attempts).unwrap_or(0),
         blocker: columns.get(5),
         waiting,
+        age: clock.age(columns),
         content,
     }
 }

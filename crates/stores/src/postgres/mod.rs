@@ -15,6 +15,7 @@
 //! All SQL stands in one module, migrations stand beside it. What does not belong here: decisions
 //! about order, retries and batches. They are the relay's.
 
+mod backlog;
 mod barrier;
 mod desk;
 mod doctor;

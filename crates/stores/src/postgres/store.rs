@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use sendoff_core::barrier::{KeySource, attend};
 use sendoff_core::publisher::PublishError;
 use sendoff_core::store::{
-    LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Tend, Tended, Verdict,
+    Backlog, LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Tend, Tended,
+    Verdict,
 };
 use sendoff_core::time::whole_micros;
 use sendoff_core::{Message, Result};
@@ -18,7 +19,7 @@ use super::listen::Listener;
 use super::options::PostgresOptions;
 use super::pool::Pool;
 use super::session::{Connector, Use};
-use super::{keep, lease, look, pause, settle, sql};
+use super::{backlog, keep, lease, look, pause, settle, sql};
 
 /// An outbox in PostgreSQL 15 or later.
 ///
@@ -121,6 +122,11 @@ impl OutboxStore for PostgresStore {
         }
         let settled = settle::settle(&self.settles, &self.keeping, relay, verdicts);
         self.settles.bounded(settle::DOING, settled).await
+    }
+
+    async fn backlog(&self, count_max: u32) -> Result<Backlog> {
+        // Beside the desk's calls and the back look, with a timeout for what may walk far.
+        self.walks.bounded(backlog::DOING, backlog::backlog(&self.walks, count_max)).await
     }
 
     async fn news(&self) -> Result<()> {

@@ -10,10 +10,11 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, Rows};
 use sendoff_core::lane::Lane;
 use sendoff_core::message::{Headers, Message, StoredMessage};
-use sendoff_core::store::{Content, Horizon, Look, Reading, Row, Sight};
+use sendoff_core::store::{Age, AgeFrom, Content, Horizon, Look, Reading, Row, Sight};
 use sendoff_core::time::Timestamp;
 use sendoff_core::{Error, Result as CoreResult};
 
+use super::backlog::age;
 use super::error::Failure;
 use super::sql;
 use super::worker::Session;
@@ -34,7 +35,8 @@ mod column {
     pub(super) const BODY: usize = 11;
     pub(super) const BLOCKED: usize = 12;
     pub(super) const HOLDS: usize = 13;
-    pub(super) const WAIT_UNTIL: usize = 14;
+    pub(super) const CREATED_AT: usize = 14;
+    pub(super) const WAIT_UNTIL: usize = 15;
 }
 
 /// Rows taken so far, against the bounds of the look.
@@ -47,6 +49,8 @@ struct Basket<'a> {
     kind_rows: usize,
     /// That kind.
     waiting: bool,
+    /// The store's clock, at the snapshot.
+    now: i64,
 }
 
 pub(super) fn look(session: &Session<'_>, look: &Look) -> Result<Sight, Failure> {
@@ -61,9 +65,12 @@ pub(super) fn look(session: &Session<'_>, look: &Look) -> Result<Sight, Failure>
         bytes: 0,
         kind_rows: 0,
         waiting: false,
+        now: 0,
     };
     session.read(|tx| {
         let mut sight = Sight::default();
+        let now = Session::now(tx)?;
+        basket.now = now;
         let has_blockers: bool =
             tx.prepare_cached(sql::HAS_BLOCKERS)?.query_row([], |row| row.get(0))?;
         if look.reading == Reading::Line {
@@ -76,7 +83,6 @@ pub(super) fn look(session: &Session<'_>, look: &Look) -> Result<Sight, Failure>
             sight.truncated = basket.look_ready(tx, has_blockers, lane.after)?;
         }
         if look.waiting {
-            let now = Session::now(tx)?;
             (basket.kind_rows, basket.waiting) = (0, true);
             let mut waiting = tx.prepare_cached(sql::WAITING)?;
             let waiting = waiting.query([has_blockers])?;
@@ -222,6 +228,7 @@ impl Basket<'_> {
             attempts: row.get(column::ATTEMPTS)?,
             blocker: retry_at.is_some() && holds,
             waiting: self.waiting,
+            age: Age { so_far: age(self.now, due_since(row)?), from: AgeFrom::Creation },
             content,
         });
         Ok(true)
@@ -230,6 +237,13 @@ impl Basket<'_> {
 
 fn until(now: i64, at: i64) -> Duration {
     Duration::from_micros(u64::try_from(at.saturating_sub(now)).unwrap_or(0))
+}
+
+/// Since when it is due. A due time that is none does not decode, and is told by that.
+fn due_since(row: &SqlRow<'_>) -> Result<i64, rusqlite::Error> {
+    let created_at: i64 = row.get(column::CREATED_AT)?;
+    let due_at = row.get::<_, Option<i64>>(column::DUE_AT).unwrap_or_default();
+    Ok(due_at.map_or(created_at, |due_at| due_at.max(created_at)))
 }
 
 fn size(row: &SqlRow<'_>) -> Result<usize, rusqlite::Error> {

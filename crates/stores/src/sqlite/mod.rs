@@ -67,6 +67,7 @@
 //!
 //! What does not belong here: a decision about order, retries or batches.
 
+mod backlog;
 mod barrier;
 mod desk;
 mod doctor;

@@ -36,6 +36,8 @@ macro_rules! is_blocker {
     };
 }
 
+pub(super) mod backlog;
+
 /// The blocker with the lowest seq that the row of `sendoff_outbox` around it has to wait for; the
 /// contract is at [`sendoff_core::store::Content::Blocked`].
 macro_rules! blocker_of_outer {
@@ -71,7 +73,8 @@ macro_rules! look_columns {
              CASE WHEN octet_length(body) <= 4096 THEN body END AS body_inline,
              CASE WHEN ?1 AND key IS NOT NULL THEN EXISTS (",
             blocker_of_outer!("seq"),
-            ") ELSE 0 END AS blocked, holds"
+            ") ELSE 0 END AS blocked, holds,
+              created_at"
         )
     };
 }

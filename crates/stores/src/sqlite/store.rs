@@ -9,11 +9,11 @@ use std::sync::atomic::AtomicI64;
 use async_trait::async_trait;
 use sendoff_core::barrier::KeySource;
 use sendoff_core::store::{
-    LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Tend, Tended, Verdict,
+    Backlog, LeaseGrant, LeaseRequest, Look, OutboxStore, RelayId, Settled, Sight, Tend, Tended,
+    Verdict,
 };
 use sendoff_core::{Message, PublishError, Result};
 
-use super::barrier;
 use super::file::{DatabaseFile, Role};
 use super::lease::{self, HeldCursor};
 use super::look;
@@ -21,7 +21,8 @@ use super::news::News;
 use super::options::SqliteOptions;
 use super::pause;
 use super::settle;
-use super::worker::Worker;
+use super::worker::{Session, Worker};
+use super::{backlog, barrier};
 
 /// An outbox in a SQLite file: the relay's side and the operator's.
 ///
@@ -107,6 +108,11 @@ impl OutboxStore for SqliteStore {
                 settle::settle(session, relay.as_str(), &verdicts)
             })
             .await
+    }
+
+    async fn backlog(&self, count_max: u32) -> Result<Backlog> {
+        let count = move |session: &Session<'_>| backlog::backlog(session, count_max);
+        self.desk.run("counting the backlog", count).await
     }
 
     async fn news(&self) -> Result<()> {

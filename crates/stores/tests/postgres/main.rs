@@ -10,6 +10,7 @@ mod barrier_quorum;
 mod barrier_races;
 mod barrier_sql;
 mod barrier_stage;
+mod commit_times;
 mod doctor;
 #[cfg(any(
     feature = "deadpool-postgres-0_14",

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::figures::Figures;
 use crate::http::Api;
+use crate::observe::Observed;
 use crate::shop::{Close, NewBatch, NewOrder};
 
 /// The largest request body.
@@ -28,7 +29,12 @@ struct App {
 }
 
 /// The shop's routes beside those of its barriers.
-pub(super) fn routes(figures: Arc<Figures>, urls: Value, barriers: &Api) -> Router {
+pub(super) fn routes(
+    figures: Arc<Figures>,
+    urls: Value,
+    barriers: &Api,
+    observed: &Observed,
+) -> Router {
     Router::new()
         .route("/", get(root))
         .route("/status", get(status))
@@ -40,6 +46,8 @@ pub(super) fn routes(figures: Arc<Figures>, urls: Value, barriers: &Api) -> Rout
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(App { figures, urls })
         .merge(barriers.routes())
+        .merge(observed.health_routes())
+        .merge(observed.metrics_routes())
         .fallback(nothing_here)
 }
 

@@ -17,7 +17,7 @@ use sendoff::file::{FilePublisher, FolderKeys};
 use sendoff::relay::{Relay, Tally};
 use sendoff::sqlite::SqliteStore;
 use sendoff::store::OutboxDesk;
-use sendoff::{Error, ErrorKind, Result, Wake};
+use sendoff::{Error, ErrorKind, Publisher, Result, Wake};
 use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -27,6 +27,7 @@ use crate::arguments::UpArguments;
 use crate::configuration::Configuration;
 use crate::exit::{Ending, Exit, Failure};
 use crate::log;
+use crate::observe::Observed;
 use crate::output::{Form, grouped};
 use crate::shop::{DataFolder, Shop};
 use crate::stop::Stop;
@@ -49,7 +50,7 @@ pub(crate) async fn run(
     let patience = settings.stop_timeout;
     let folder = DataFolder::make(&arguments.data)?;
     // First of all: its lock says whether another `up` runs on this folder.
-    let publisher = FilePublisher::open(folder.delivered())?;
+    let publisher = Arc::new(FilePublisher::open(folder.delivered())?);
     let store = SqliteStore::open(&folder.database(), configuration.sqlite(true)?)?;
     let store = Arc::new(store.with_key_source(Arc::new(FolderKeys)));
     store.migrate().await?;
@@ -62,16 +63,18 @@ pub(crate) async fn run(
     let figures = Arc::new(figures);
     let partner = Partner::new(&folder, listener.port, secrets.token.clone(), shop.clone());
     let api = secrets.api(store.clone(), wake.clone());
+    let observed = Observed::relay(store.clone(), publisher.address());
 
-    let relay = Relay::builder(store.clone(), Arc::new(publisher))
+    let relay = Relay::builder(store.clone(), publisher.clone())
         .settings(settings)
         .wake(wake)
-        .report(log::report)
+        .report(log::reports(publisher.address()))
         .build()?;
+    observed.begins(&relay);
     let relay = Running::begin(relay);
     let place = Place { port: listener.port, folder: &folder, rate: arguments.rate };
     place.announce(arguments.port, figures.read().await?.committed, form)?;
-    let routes = http::routes(figures.clone(), place.urls(), &api);
+    let routes = http::routes(figures.clone(), place.urls(), &api, &observed);
     let bounds = crate::http::Bounds::of(configuration)?;
     let server = tokio::spawn(crate::http::serve(listener.socket, routes, bounds, stop.clone()));
     let partner = tokio::spawn(partner.run(stop.clone()));

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::publisher::{Answers, PublishError};
+use crate::relay::trace::PublishSpan;
 use crate::time::Clock;
 
 /// An answer and its ticket; `None` where the message was not sent.
@@ -81,7 +82,9 @@ pub(super) struct Handed {
     pub(super) seq: i64,
     /// How many publishes had been confirmed when it began.
     pub(super) confirmed_before: u64,
-    deadline: Instant,
+    pub(super) begun_at: Instant,
+    pub(super) span: PublishSpan,
+    pub(super) deadline: Instant,
 }
 
 /// What was handed over. Tickets are given out one after the other, and never again.
@@ -112,9 +115,9 @@ impl HandedOver {
     }
 
     /// Gives a publish its ticket. Deadlines never go back.
-    pub(super) fn begin(&mut self, seq: i64, confirmed_before: u64, deadline: Instant) -> u64 {
+    pub(super) fn begin(&mut self, handed: Handed) -> u64 {
         let ticket = self.next_ticket();
-        self.handed.push_back(Some(Handed { seq, confirmed_before, deadline }));
+        self.handed.push_back(Some(handed));
         ticket
     }
 
@@ -170,14 +173,21 @@ impl HandedOver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::Message;
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    fn of(seq: i64, deadline: Instant) -> Handed {
+        let message = Message::builder("test", "t").build().unwrap();
+        let (_, span) = PublishSpan::begin(Arc::new(message), "test:");
+        Handed { seq, confirmed_before: 0, begun_at: deadline, span, deadline }
+    }
 
     #[test]
     fn an_answer_counts_once_and_only_under_its_own_ticket() {
         let now = Instant::now();
         let mut handed = HandedOver::default();
-        let tickets: Vec<u64> = (1..=3).map(|seq| handed.begin(seq, 0, now + SECOND)).collect();
+        let tickets: Vec<u64> = (1..=3).map(|seq| handed.begin(of(seq, now + SECOND))).collect();
         assert_eq!(handed.end(tickets[1]).map(|one| one.seq), Some(2));
         assert!(handed.end(tickets[1]).is_none(), "it has ended");
         assert_eq!(handed.end(tickets[0]).map(|one| one.seq), Some(1));
@@ -185,7 +195,7 @@ mod tests {
         assert!(handed.end(tickets[2] + 1).is_none(), "it has not begun");
         handed.forget();
         assert!(handed.end(tickets[2]).is_none(), "it was forgotten");
-        let next = handed.begin(4, 0, now + SECOND);
+        let next = handed.begin(of(4, now + SECOND));
         assert!(next > tickets[2], "no ticket is given twice");
         assert_eq!(handed.end(next).map(|one| one.seq), Some(4));
     }
@@ -194,9 +204,9 @@ mod tests {
     fn the_overdue_come_in_order_and_leave_the_others() {
         let now = Instant::now();
         let mut handed = HandedOver::default();
-        let first = handed.begin(1, 0, now + SECOND);
-        handed.begin(2, 0, now + SECOND);
-        handed.begin(3, 0, now + 2 * SECOND);
+        let first = handed.begin(of(1, now + SECOND));
+        handed.begin(of(2, now + SECOND));
+        handed.begin(of(3, now + 2 * SECOND));
         handed.end(first);
         assert_eq!(handed.deadline(), Some(now + SECOND));
         assert!(handed.overdue(now).is_none());

@@ -48,6 +48,8 @@ pub(super) struct Looks {
     next_waiting: Instant,
     next_back: Instant,
     next_full: Instant,
+    /// When the look ended whose rows are being taken.
+    read_at: Instant,
     /// Bytes promised to looks that are under way.
     promised: usize,
     /// Lanes that were left out of the last front look since too much of them is queued.
@@ -63,7 +65,8 @@ pub(super) struct Done {
     from: Vec<(Lane, i64, i64)>,
     bytes_max: usize,
     at: Duration,
-    took: Duration,
+    begun: Instant,
+    ended: Instant,
     result: Result<Sight>,
 }
 
@@ -81,6 +84,7 @@ impl Looks {
             next_waiting: now,
             next_back: now,
             next_full: now + FULL_EVERY,
+            read_at: now,
             promised: 0,
             capped: Vec::new(),
         }
@@ -233,8 +237,8 @@ impl Engine {
         self.tasks.spawn(async move {
             let begun = Instant::now();
             let result = store.look(&look).await;
-            let took = begun.elapsed();
-            Event::Looked(Done { slot, number, full, from, bytes_max, at, took, result })
+            let ended = Instant::now();
+            Event::Looked(Done { slot, number, full, from, bytes_max, at, begun, ended, result })
         });
     }
 
@@ -245,7 +249,7 @@ impl Engine {
             Slot::Back => &mut self.looks.back,
         } = None;
         if done.slot == Slot::Back {
-            let pause = done.took * BACK_SHARE;
+            let pause = done.ended.saturating_duration_since(done.begun) * BACK_SHARE;
             self.looks.next_back = now + pause.max(BACK_EVERY);
             if done.full {
                 self.looks.next_full = now + pause.max(FULL_EVERY);
@@ -265,6 +269,7 @@ impl Engine {
                 if let Some(after) = sight.next_due_in {
                     self.looks.waiting_in(now, after);
                 }
+                self.looks.read_at = done.ended;
                 self.take_rows(sight, done.number, &done.from, done.at);
             }
         }
@@ -311,6 +316,7 @@ impl Engine {
         let (seq, lane, epoch) = (row.seq, row.lane, owned.epoch);
         let attempts = row.attempts;
         let mut outlet = 0;
+        let due = self.looks.read_at.checked_sub(row.age.so_far).map(|at| (at, row.age.from));
         let (message, trouble) = match row.content {
             Content::Message(message) => match self.destination(&message, row.waiting) {
                 Ok(to) => {
@@ -333,6 +339,7 @@ impl Engine {
             attempts,
             blocker: row.blocker,
             waiting: row.waiting,
+            due,
             message,
         });
         match (offered, trouble) {

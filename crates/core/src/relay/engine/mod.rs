@@ -4,6 +4,7 @@
 //! settlement, lease, sweep, tend), so that rows are decoded beside the loop; publishes are futures of
 //! the loop, or handed over to a publisher that takes many at once. Nothing is locked, since nothing is shared.
 
+mod backlog;
 mod destination;
 mod hand_over;
 mod join;
@@ -34,7 +35,7 @@ use crate::relay::policy::Hold;
 use crate::relay::report::{Report, Tally};
 use crate::relay::window::Window;
 use crate::relay::{Parts, Progress};
-use crate::store::{LeaseGrant, Settled, Tended, Verdict};
+use crate::store::{Backlog, LeaseGrant, Settled, Tended, Verdict};
 
 /// Waits after a failed call to the store.
 const STORE_WAITS: Backoff =
@@ -52,6 +53,7 @@ enum Event {
     Tended(Result<Tended>),
     /// The outlet's publisher has discarded its connection.
     Reset(usize),
+    Counted(Duration, Result<Backlog>),
 }
 
 pub(super) struct Engine {
@@ -69,6 +71,7 @@ pub(super) struct Engine {
     leases: lease::Leases,
     publishing: publish::Publishing,
     tends: tend::Tends,
+    counts: backlog::Counts,
     /// When a graceful stop has to end.
     stop_by: Option<Instant>,
 }
@@ -99,10 +102,11 @@ pub(super) async fn run(parts: Parts, stop: impl Future<Output = ()> + Send) -> 
             Some(ended) = engine.tasks.join_next() => engine.on_task(ended),
             () = replies.arrived() => engine.on_answers(),
             Some(ended) = publishes.next() => {
-                engine.on_published(ended);
+                let now = Instant::now();
+                engine.on_published(ended, now);
                 for _ in 0..RESULTS_AT_ONCE {
                     let Some(ended) = publishes.next().now_or_never().flatten() else { break };
-                    engine.on_published(ended);
+                    engine.on_published(ended, now);
                 }
             }
             () = wake.woken(), if engine.stop_by.is_none() => engine.looks.want(),
@@ -166,6 +170,7 @@ impl Engine {
             settles: settle::Settles::new(now),
             leases: lease::Leases::new(now),
             publishing: publish::Publishing::default(),
+            counts: backlog::Counts::new(now, &parts.settings.alerts),
             lanes: Lanes::default(),
             window: window_of(&parts, outlets),
             outlets: std::iter::repeat_with(Default::default).take(outlets).collect(),
@@ -189,7 +194,9 @@ impl Engine {
         self.watch_shares(now);
         self.begin_publishes(now);
         self.begin_looks(now);
+        self.begin_count(now);
         let progress = &self.parts.progress;
+        progress.targets_are_down(self.targets_down());
         progress.gauge(
             self.window.rows() as u64,
             self.window.bytes() as u64,
@@ -206,6 +213,7 @@ impl Engine {
             self.looks_deadline(now),
             self.publishing_deadline(now),
             self.tends.deadline().filter(|_| self.stop_by.is_none()),
+            self.count_deadline(),
             self.stop_by,
         ]
         .into_iter()
@@ -224,6 +232,7 @@ impl Engine {
             Ok(Event::Swept(result)) => self.on_swept(&result, now),
             Ok(Event::Tended(result)) => self.on_tended(result, now),
             Ok(Event::Reset(outlet)) => self.outlets[outlet].resetting = false,
+            Ok(Event::Counted(took, result)) => self.on_counted(took, result, now),
             Err(error) => self.on_panic(&error, now),
         }
     }
@@ -247,6 +256,7 @@ impl Engine {
         self.publishing.begin_next_round();
         self.outlets.iter_mut().for_each(outlet::Outlet::begin_next_round);
         self.tends = tend::Tends::new(now + STORE_WAITS.first);
+        self.counts.call_ended(now);
     }
 
     fn stop(&mut self) {
@@ -281,6 +291,7 @@ impl Engine {
 
     fn store_failed(&self, error: Error) {
         self.parts.readiness.set(false);
+        self.parts.progress.store_failures(1);
         self.report(&Report::StoreFailed(error));
     }
 

@@ -61,6 +61,20 @@ impl Engine {
         self.outlets.len() - 1
     }
 
+    /// The address of what an outlet leads to.
+    pub(super) fn address_of(&self, outlet: usize) -> &str {
+        match self.parts.routes.list().get(outlet) {
+            Some(target) => target.publisher.address(),
+            None => self.parts.store.address(),
+        }
+    }
+
+    /// How many targets take nothing now.
+    pub(super) fn targets_down(&self) -> u64 {
+        let down = self.outlets.iter().filter(|outlet| outlet.breaker.is_open());
+        u64::try_from(down.count()).unwrap_or(u64::MAX)
+    }
+
     /// How many targets there are.
     pub(super) fn targets(&self) -> usize {
         self.outlets.len() - 1

@@ -13,6 +13,7 @@ use crate::message::Message;
 use crate::publisher::{HandOver, PublishClass, PublishError, Publisher};
 use crate::relay::policy::Policy;
 use crate::relay::report::Report;
+use crate::relay::trace::PublishSpan;
 use crate::store::OutboxStore;
 use crate::time::Clock;
 
@@ -53,6 +54,8 @@ pub(super) struct Begun {
     clock: Clock,
     round: u64,
     confirmed_before: u64,
+    begun_at: Instant,
+    span: PublishSpan,
 }
 
 impl Begun {
@@ -78,7 +81,8 @@ impl Begun {
                 Err(_) => Err(timed_out(timeout)),
             })
         };
-        Ended { seq, round: self.round, confirmed_before: self.confirmed_before, result }
+        let Self { round, confirmed_before, begun_at, span, .. } = self;
+        Ended { seq, round, confirmed_before, begun_at, span, result }
     }
 }
 
@@ -94,8 +98,17 @@ pub(super) struct Ended {
     round: u64,
     /// How many had been confirmed when it began.
     confirmed_before: u64,
+    begun_at: Instant,
+    span: PublishSpan,
     /// `None` where it did not begin, since the lease had ended.
     result: Option<Result<(), PublishError>>,
+}
+
+impl Handed {
+    fn ended(self, round: u64, result: Option<Result<(), PublishError>>) -> Ended {
+        let Self { seq, confirmed_before, begun_at, span, .. } = self;
+        Ended { seq, round, confirmed_before, begun_at, span, result }
+    }
 }
 
 impl Engine {
@@ -136,7 +149,9 @@ impl Engine {
             let Some((seq, message)) = self.window.next(outlet) else {
                 break;
             };
-            let ticket = self.publishing.handed_over.begin(seq, confirmed, deadline);
+            let (message, span) = PublishSpan::begin(message, self.address_of(outlet));
+            let handed = Handed { seq, confirmed_before: confirmed, begun_at: now, span, deadline };
+            let ticket = self.publishing.handed_over.begin(handed);
             self.parts.progress.begun(1);
             // Deadlines of what is handed over never go back, so they are all of one length.
             if self.policy_of(&message).publish_timeout != timeout {
@@ -179,7 +194,7 @@ impl Engine {
             Err(_) => {
                 for ticket in tickets {
                     let panicked = PublishError::failed("the publisher panicked");
-                    self.on_answered(ticket, Some(Err(panicked)));
+                    self.on_answered(ticket, Some(Err(panicked)), Instant::now());
                 }
             }
         }
@@ -187,10 +202,10 @@ impl Engine {
 
     /// Publishes one message that the publisher does not take with others, or runs an errand.
     fn begin_publish(&mut self, to: To, ticket: u64, message: Arc<Message>) {
-        let Some(Handed { seq, confirmed_before, .. }) = self.publishing.handed_over.end(ticket)
-        else {
+        let Some(handed) = self.publishing.handed_over.end(ticket) else {
             return;
         };
+        let Handed { seq, confirmed_before, begun_at, span, .. } = handed;
         self.begun.push(Begun {
             to,
             seq,
@@ -200,6 +215,8 @@ impl Engine {
             clock: self.parts.clock.clone(),
             round: self.publishing.round,
             confirmed_before,
+            begun_at,
+            span,
         });
     }
 
@@ -211,17 +228,16 @@ impl Engine {
     /// Takes the answers that came for what was handed over.
     pub(super) fn on_answers(&mut self) {
         let mut answers = self.publishing.handed_over.answers();
+        let now = Instant::now();
         for (ticket, result) in answers.drain(..) {
-            self.on_answered(ticket, result);
+            self.on_answered(ticket, result, now);
         }
         self.publishing.handed_over.done(answers);
     }
 
-    fn on_answered(&mut self, ticket: u64, result: Option<Result<(), PublishError>>) {
-        if let Some(Handed { seq, confirmed_before, .. }) = self.publishing.handed_over.end(ticket)
-        {
-            let round = self.publishing.round;
-            self.on_published(Ended { seq, round, confirmed_before, result });
+    fn on_answered(&mut self, ticket: u64, result: Option<Result<(), PublishError>>, now: Instant) {
+        if let Some(handed) = self.publishing.handed_over.end(ticket) {
+            self.on_published(handed.ended(self.publishing.round, result), now);
         }
     }
 
@@ -232,12 +248,9 @@ impl Engine {
         }
         // An answer that came in time counts, also where this loop was slow to look at it.
         self.on_answers();
-        while let Some(Handed { seq, confirmed_before, .. }) =
-            self.publishing.handed_over.overdue(now)
-        {
+        while let Some(handed) = self.publishing.handed_over.overdue(now) {
             let result = Some(Err(timed_out(self.parts.policies.base().publish_timeout)));
-            let round = self.publishing.round;
-            self.on_published(Ended { seq, round, confirmed_before, result });
+            self.on_published(handed.ended(self.publishing.round, result), now);
         }
     }
 
@@ -247,13 +260,14 @@ impl Engine {
         outlets.into_iter().chain(self.publishing.handed_over.deadline()).min()
     }
 
-    pub(super) fn on_published(&mut self, ended: Ended) {
-        let Ended { seq, round, confirmed_before, result } = ended;
+    pub(super) fn on_published(&mut self, ended: Ended, now: Instant) {
+        let Ended { seq, round, confirmed_before, begun_at, span, result } = ended;
+        span.end(result.as_ref());
         if round != self.publishing.round {
             return;
         }
         match result {
-            Some(Ok(())) => self.on_confirmed(seq),
+            Some(Ok(())) => self.on_confirmed(seq, begun_at, now),
             Some(Err(error)) => self.on_failed(seq, error, confirmed_before),
             None => self.put_back(seq, false, false),
         }
@@ -301,12 +315,17 @@ impl Engine {
         }
     }
 
-    fn on_confirmed(&mut self, seq: i64) {
-        let Some(outlet) = self.window.get(seq).map(|entry| entry.outlet) else {
+    fn on_confirmed(&mut self, seq: i64, begun_at: Instant, now: Instant) {
+        let Some((outlet, due)) = self.window.get(seq).map(|entry| (entry.outlet, entry.due))
+        else {
             return;
         };
         if !self.judge_published(seq) {
             return;
+        }
+        self.parts.timings.published(now.saturating_duration_since(begun_at));
+        if let Some((since, from)) = due {
+            self.parts.timings.arrived(now.saturating_duration_since(since), from);
         }
         self.parts.progress.confirmed(1);
         let outlet_state = &mut self.outlets[outlet];

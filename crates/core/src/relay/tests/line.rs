@@ -19,6 +19,7 @@ fn offer(seq: i64, key: Option<&str>, look: u64) -> Offer {
         key: key.map(Arc::from),
         attempts: 0,
         outlet: 0,
+        due: None,
         blocker: false,
         waiting: false,
         message: Some(Arc::new(message)),

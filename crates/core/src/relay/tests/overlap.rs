@@ -20,7 +20,8 @@ use crate::outbox::Transaction;
 use crate::publisher::PublishError;
 use crate::relay::{Backoff, Relay, RelaySettings};
 use crate::store::{
-    LeaseGrant, LeaseRequest, Look, OutboxDesk, OutboxStore, RelayId, Settled, Sight, Verdict,
+    Backlog, LeaseGrant, LeaseRequest, Look, OutboxDesk, OutboxStore, RelayId, Settled, Sight,
+    Verdict,
 };
 use crate::time::Clock;
 
@@ -128,6 +129,10 @@ impl OutboxStore for Slow {
             return Err(Error::new(ErrorKind::Unreachable, "settling"));
         }
         settled
+    }
+
+    async fn backlog(&self, count_max: u32) -> Result<Backlog> {
+        self.inner.backlog(count_max).await
     }
 
     async fn news(&self) -> Result<()> {

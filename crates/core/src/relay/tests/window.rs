@@ -26,6 +26,7 @@ fn offer_of_look(seq: i64, key: Option<&str>, look: u64) -> Offer {
         attempts: 0,
         blocker: false,
         waiting: false,
+        due: None,
         message: Some(Arc::new(message)),
     }
 }

@@ -3,8 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use crate::lane::Lane;
 use crate::message::Message;
+use crate::store::AgeFrom;
 
 /// A row in memory.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub(in crate::relay) struct Entry {
     pub(in crate::relay) blocker: bool,
     /// It came by its time, not by its seq: it stands in no floor's way.
     pub(in crate::relay) waiting: bool,
+    /// Since when it is due, and how that is known.
+    pub(in crate::relay) due: Option<(Instant, AgeFrom)>,
     pub(in crate::relay) message: Option<Arc<Message>>,
     pub(super) size: usize,
     pub(super) state: State,
@@ -78,6 +83,7 @@ pub(in crate::relay) struct Offer {
     pub(in crate::relay) attempts: u32,
     pub(in crate::relay) blocker: bool,
     pub(in crate::relay) waiting: bool,
+    pub(in crate::relay) due: Option<(Instant, AgeFrom)>,
     /// `None` for a row that is judged at once (undecodable, blocked).
     pub(in crate::relay) message: Option<Arc<Message>>,
 }

@@ -135,6 +135,7 @@ impl Window {
                 attempts: offer.attempts,
                 blocker: offer.blocker,
                 waiting: offer.waiting,
+                due: offer.due,
                 message: offer.message,
                 size,
                 state: if judged { State::Judged } else { State::Queued },

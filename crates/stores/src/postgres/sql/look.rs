@@ -17,15 +17,27 @@ macro_rules! row_columns {
             $mark,
             ", r.lane, r.attempts, r.blocker, r.key, r.id, r.source, r.topic, \
          CASE WHEN r.fits AND NOT r.blocked THEN r.headers END, \
-         CASE WHEN r.fits AND NOT r.blocked THEN r.body END, r.due_at"
+         CASE WHEN r.fits AND NOT r.blocked THEN r.body END, r.due_at, r.since"
         )
     };
 }
 
+/// `$commit` says whether `since` is the commit's time; the header's own `since` is now.
 macro_rules! header_nulls {
+    ($commit:expr) => {
+        concat!(
+            "NULL::smallint, NULL::integer, ",
+            $commit,
+            ", NULL::text, NULL::text, NULL::text, \
+         NULL::text, NULL::jsonb, NULL::bytea, NULL::timestamptz, clock_timestamp()"
+        )
+    };
+}
+
+/// Whether the server knows when a transaction committed. Asked once for each look.
+macro_rules! keeps_commit_times {
     () => {
-        "NULL::smallint, NULL::integer, NULL::boolean, NULL::text, NULL::text, NULL::text, \
-         NULL::text, NULL::jsonb, NULL::bytea, NULL::timestamptz"
+        "current_setting('track_commit_timestamp') = 'on'"
     };
 }
 
@@ -36,7 +48,11 @@ macro_rules! ready_rows {
             "FROM unnest($1::smallint[], $2::bigint[]) AS l (lane, after) \
              CROSS JOIN LATERAL ( \
                 SELECT o.seq, o.lane, o.attempts, false AS blocker, o.key, o.id, o.source, o.topic, \
-                       o.headers, o.body, o.due_at, ",
+                       o.headers, o.body, o.due_at, \
+                       CASE WHEN (SELECT ",
+            keeps_commit_times!(),
+            ") THEN coalesce(pg_xact_commit_timestamp(o.xmin), o.created_at) \
+                       ELSE o.created_at END AS since, ",
             $weight,
             is_blocked!("o.seq"),
             " AS blocked \
@@ -55,7 +71,7 @@ macro_rules! snapshot {
         concat!(
             "SELECT (-1)::smallint, pg_snapshot_xmin(s)::text::bigint, \
              pg_snapshot_xmax(s)::text::bigint, ",
-            header_nulls!(),
+            header_nulls!(keeps_commit_times!()),
             " FROM pg_current_snapshot() AS s UNION ALL SELECT "
         )
     };
@@ -148,7 +164,7 @@ pub(in crate::postgres) const LOOK_WAITING: &str = concat!(
      SELECT (-1)::smallint, (SELECT count(*) FROM found) - (SELECT count(*) FROM chosen), ",
     next_due!("$2"),
     ", ",
-    header_nulls!(),
+    header_nulls!("false"),
     " UNION ALL SELECT ",
     row_columns!(),
     " FROM ( \
@@ -162,7 +178,7 @@ pub(in crate::postgres) const LOOK_WAITING: &str = concat!(
               FROM chosen h \
              CROSS JOIN LATERAL ( \
                 SELECT o.seq, h.at, o.lane, o.attempts, o.retry_at IS NOT NULL AND o.holds AS blocker, o.key, \
-                       o.id, o.source, o.topic, o.headers, o.body, o.due_at, ",
+                       greatest(o.due_at, o.created_at) AS since, o.id, o.source, o.topic, o.headers, o.body, o.due_at, ",
     // A row that falls due for the first time joins its key's order now, behind all that stands
     // there; a retrying one has had its place since it was sent.
     is_blocked!("CASE WHEN o.retry_at IS NULL THEN 9223372036854775807 ELSE o.seq END"),

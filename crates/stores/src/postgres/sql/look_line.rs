@@ -46,7 +46,7 @@ pub(in crate::postgres) const LOOK_LINE: &str = concat!(
        + CASE WHEN (SELECT count(*) FROM found) > (SELECT count(*) FROM chosen) THEN 2 ELSE 0 END, ",
     next_due!("$3"),
     ", ",
-    header_nulls!(),
+    header_nulls!("false"),
     " UNION ALL SELECT ",
     row_columns!("r.waiting"),
     " FROM ( \
@@ -61,6 +61,10 @@ pub(in crate::postgres) const LOOK_LINE: &str = concat!(
              CROSS JOIN LATERAL ( \
                 SELECT o.seq, o.lane, o.attempts, o.retry_at IS NOT NULL AND o.holds AS blocker, \
                        o.key, o.id, o.source, o.topic, o.headers, o.body, o.due_at, \
+                       greatest(o.due_at, CASE WHEN o.retry_at IS NULL AND (SELECT ",
+    keeps_commit_times!(),
+    ") THEN coalesce(pg_xact_commit_timestamp(o.xmin), o.created_at) \
+                            ELSE o.created_at END) AS since, \
                        CASE WHEN coalesce(o.retry_at, o.due_at) IS NOT NULL THEN 1 END::bigint \
                        AS waiting, ",
     is_blocked!(

@@ -131,6 +131,7 @@ macro_rules! stuck_rows {
     };
 }
 
+mod backlog;
 mod barrier;
 mod desk;
 mod doctor;
@@ -145,6 +146,7 @@ mod schema;
 mod settle;
 mod tail;
 
+pub(super) use backlog::BACKLOG;
 pub(super) use barrier::*;
 pub(super) use desk::{COUNT_STUCK, DISCARD, FIND, HOLDERS, QUARANTINED, REQUEUE, STATS};
 pub(super) use doctor::{

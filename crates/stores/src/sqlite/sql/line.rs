@@ -22,7 +22,8 @@ pub(in crate::sqlite) const SEQS: &str = concat!(
 pub(in crate::sqlite) const NEXT_DUE: &str = concat!(
     "SELECT coalesce(retry_at, due_at) FROM sendoff_outbox INDEXED BY sendoff_outbox_waiting WHERE ",
     is_waiting!(),
-    " AND coalesce(retry_at, due_at) > ?1 ORDER BY coalesce(retry_at, due_at), seq LIMIT 1"
+    " AND coalesce(retry_at, due_at) > ?1 AND coalesce(retry_at, due_at) < 9223372036854775807
+     ORDER BY coalesce(retry_at, due_at), seq LIMIT 1"
 );
 
 /// The blockers of the `?1` keys that have the most held rows, and the row of [`STOP`].
