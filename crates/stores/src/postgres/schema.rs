@@ -45,13 +45,14 @@ const MIGRATIONS: [(u32, &str); 3] = [
 ];
 
 /// Tables, indexes and sequences in the schema `sendoff`.
-const RELATIONS: [&str; 40] = [
+const RELATIONS: [&str; 41] = [
     "schema_version",
     "outbox",
     "outbox_seq_seq",
     "outbox_pkey",
     "outbox_ready",
     "outbox_waiting",
+    "outbox_blockers",
     "outbox_holders",
     "outbox_stop",
     "outbox_held",

@@ -131,11 +131,12 @@ pub(super) const OBJECTS: &str =
     r"SELECT name FROM sqlite_schema WHERE name LIKE 'sendoff\_%' ESCAPE '\'";
 
 /// What the migrations make, in the order in which a person would want to read it.
-pub(super) const OBJECTS_NEEDED: [&str; 34] = [
+pub(super) const OBJECTS_NEEDED: [&str; 35] = [
     "sendoff_schema_version",
     "sendoff_outbox",
     "sendoff_outbox_ready",
     "sendoff_outbox_waiting",
+    "sendoff_outbox_blockers",
     "sendoff_outbox_holders",
     "sendoff_outbox_stop",
     "sendoff_outbox_held",

@@ -12,9 +12,18 @@ const STATUS: &str = "SELECT sendoff.barrier_status('made')";
 const CANCEL: &str = "SELECT sendoff.barrier_cancel('', 'made')";
 const CLOSE: &str = "SELECT sendoff.barrier_close(1, 1, 'deadline')";
 const LIST: &str = "SELECT sendoff.barrier_list('', NULL, 10)";
-const MARK: &str = "UPDATE sendoff.outbox SET retry_at = now(), held = false, attempts = 1, \
+const MARK: &str = "UPDATE sendoff.outbox SET retry_at = now(), held = false, holds = true, attempts = 1, \
                     quarantined_at = NULL, quarantine_reason = NULL, last_error = 'e'";
 const DELETE: &str = "DELETE FROM sendoff.outbox WHERE seq = 0";
+const RULE: &str = "SELECT keeps FROM sendoff.retention";
+const SET_RULE: &str = "INSERT INTO sendoff.retention AS r (keeps) VALUES (true) \
+                        ON CONFLICT (one) DO UPDATE SET keeps = true, keep_for = r.keep_for";
+const KEEP: &str = "INSERT INTO sendoff.kept (published_at, n, seq, created_at, attempts, id, source, \
+                                              topic, headers, body) \
+                    VALUES (now(), 1, 1, now(), 0, 'i', 's', 't', '{}', 'b')";
+const KEPT: &str = "SELECT id FROM sendoff.kept";
+const RESEND: &str = "SELECT sent FROM sendoff.resend(ARRAY[now()], ARRAY[1::bigint])";
+const KEEP_TURN: &str = "SELECT sendoff.keep_turn()";
 const LANE: &str = "UPDATE sendoff.lane SET floor = 0";
 
 /// What nobody may but the owner.
@@ -50,6 +59,14 @@ pub(crate) const NOBODYS: &[&str] = &[
     "UPDATE sendoff.barrier_member SET ok = true",
     "INSERT INTO sendoff.barrier_member (barrier, place, name) VALUES (1, 1, 'x')",
     "DELETE FROM sendoff.barrier_evidence",
+    "UPDATE sendoff.kept SET body = 'other'",
+    "DELETE FROM sendoff.kept",
+    "TRUNCATE sendoff.kept",
+    "DROP TABLE sendoff.kept_rest",
+    "DELETE FROM sendoff.kept_rest",
+    "DELETE FROM sendoff.kept_partition",
+    "DELETE FROM sendoff.retention",
+    "INSERT INTO sendoff.resent VALUES (1)",
     "SELECT nextval('sendoff.outbox_seq_seq')",
     "SELECT setval('sendoff.outbox_seq_seq', 1)",
 ];
@@ -83,6 +100,12 @@ pub(crate) const RIGHTS: &[Rights] = &[
             MARK,
             DELETE,
             LANE,
+            RULE,
+            SET_RULE,
+            KEEP,
+            KEPT,
+            RESEND,
+            KEEP_TURN,
             "SELECT sendoff.barrier_resolve_one('', 'made', 'm', true, '{}', '', NULL)",
             "SELECT sendoff.barrier_finish(1, 'complete', 'all')",
             "SELECT sendoff.barrier_micros(now())",
@@ -107,6 +130,10 @@ pub(crate) const RIGHTS: &[Rights] = &[
             MARK,
             DELETE,
             LANE,
+            SET_RULE,
+            KEPT,
+            RESEND,
+            KEEP_TURN,
             "SELECT name FROM sendoff.barrier_member",
             "SELECT sendoff.barrier_page('', 'made', 'resolved', '', 10)",
             "SELECT sendoff.barrier_state('', 'made')",
@@ -124,6 +151,10 @@ pub(crate) const RIGHTS: &[Rights] = &[
             MARK,
             DELETE,
             LANE,
+            SET_RULE,
+            KEPT,
+            RESEND,
+            KEEP_TURN,
             "SELECT handed FROM sendoff.barrier",
             "SELECT name FROM sendoff.barrier_member",
             "SELECT sendoff.barrier_give_up(1, 1, '', 10)",
@@ -138,6 +169,11 @@ pub(crate) const RIGHTS: &[Rights] = &[
             DELETE,
             LANE,
             CLOSE,
+            RULE,
+            KEEP,
+            KEPT,
+            KEEP_TURN,
+            "DELETE FROM sendoff.resent",
             "SELECT last_value FROM sendoff.outbox_seq_seq",
             "SELECT version FROM sendoff.schema_version",
             "SELECT sendoff.barrier_sweep(10)",
@@ -146,11 +182,21 @@ pub(crate) const RIGHTS: &[Rights] = &[
             "UPDATE sendoff.total SET published = 0",
             "DELETE FROM sendoff.message_key",
         ],
-        may_not: &[SEND, SEND_FUNCTION, CREATE, CANCEL],
+        may_not: &[SEND, SEND_FUNCTION, CREATE, CANCEL, SET_RULE, RESEND],
     },
     Rights {
         role: Role::Operator,
-        may: &[READ, MARK, DELETE, CREATE, ACK, CANCEL, LIST, STATUS, CLOSE],
-        may_not: &[SEND, SEND_FUNCTION, LANE, "DELETE FROM sendoff.message_key"],
+        may: &[
+            READ, MARK, DELETE, CREATE, ACK, CANCEL, LIST, STATUS, CLOSE, RULE, SET_RULE, KEPT,
+            RESEND, KEEP_TURN,
+        ],
+        may_not: &[
+            SEND,
+            SEND_FUNCTION,
+            LANE,
+            KEEP,
+            "DELETE FROM sendoff.resent",
+            "DELETE FROM sendoff.message_key",
+        ],
     },
 ];

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sendoff_core::ErrorKind;
 use sendoff_core::barrier::{BarrierDesk, BarrierId, Change, OnDeadline, Plan, PlanBuilder};
 use sendoff_core::memory::MemoryPublisher;
-use sendoff_core::store::{OutboxDesk, Which};
+use sendoff_core::store::{KeptDesk, KeptLook, KeptMark, OutboxDesk, Retention, Which};
 use sendoff_stores::postgres::{PostgresOptions, PostgresStore, Role, Roles, SchemaName};
 use tokio_postgres::Client;
 
@@ -151,6 +151,39 @@ async fn the_operators_role_has_the_whole_desk_but_migrations() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_relays_role_keeps_and_the_operators_role_alone_sends_again() {
+    let (store, url) = migrated().await;
+    let granted = Granted::on(&store, &url).await;
+    let desk = open(&granted.url(Role::Operator));
+    desk.set_retention(Retention::KeepFor(Duration::from_secs(3600))).await.unwrap();
+    store.send_all(&[message("1", "k"), message("2", "k")]).await.unwrap();
+    let target = MemoryPublisher::new();
+    let relays = relay(open(&granted.url(Role::Relay)), &target);
+    drained(&store).await;
+    // From a table that is read by its role, and not by its partitions' own.
+    let kept = desk.kept(&KeptLook { rows_max: 10, ..KeptLook::default() }).await.unwrap();
+    let marks: Vec<KeptMark> = kept.iter().map(|message| message.mark).collect();
+    assert_eq!(marks.len(), 2);
+    for (role, _) in &granted.names {
+        let asked = open(&granted.url(*role));
+        if *role == Role::Operator {
+            assert_eq!(asked.resend(&marks).await.unwrap().sent, 2);
+            continue;
+        }
+        let refused = asked.resend(&marks).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Denied, "{role:?}: {refused}");
+        let refused = asked.set_retention(Retention::DeleteBehind).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Denied, "{role:?}: {refused}");
+    }
+    drained(&store).await;
+    assert_eq!(target.ids(), ["1", "2", "1", "2"]);
+    relays.stop().await;
+    let kept = desk.kept(&KeptLook { rows_max: 10, ..KeptLook::default() }).await.unwrap();
+    assert_eq!(kept.len(), 2, "what is sent again is not kept a second time");
+    granted.drop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_may_not_grant_is_told_what_he_lacks_and_nothing_is_changed() {
     let (store, url) = migrated().await;
     let granted = Granted::on(&store, &url).await;
@@ -167,7 +200,7 @@ async fn whoever_may_not_grant_is_told_what_he_lacks_and_nothing_is_changed() {
     let give = format!(
         "ALTER SCHEMA sendoff OWNER TO {owner}; DO $$ DECLARE t regclass; f regprocedure; BEGIN \
            FOR t IN SELECT oid FROM pg_class WHERE relnamespace = 'sendoff'::regnamespace \
-                     AND relkind = 'r' LOOP EXECUTE format('ALTER TABLE %s OWNER TO {owner}', t); \
+                     AND relkind IN ('r', 'p') LOOP EXECUTE format('ALTER TABLE %s OWNER TO {owner}', t); \
            END LOOP; \
            FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'sendoff'::regnamespace \
            LOOP EXECUTE format('ALTER FUNCTION %s OWNER TO {owner}', f); END LOOP; END $$"

@@ -130,8 +130,6 @@ async fn a_store_of_the_second_version_is_upgraded_and_what_failed_goes_on_holdi
     client
         .batch_execute(
             "ALTER TABLE sendoff.outbox DROP COLUMN holds; \
-             CREATE INDEX outbox_blockers ON sendoff.outbox (lane, key, seq) \
-              WHERE retry_at IS NOT NULL OR quarantined_at IS NOT NULL; \
              UPDATE sendoff.outbox SET retry_at = now() + interval '1 hour' WHERE id = '1'; \
              UPDATE sendoff.outbox SET held = true WHERE id = '2'; \
              DELETE FROM sendoff.schema_version WHERE version = 3",

@@ -60,6 +60,9 @@ const LEASE: Duration = Duration::from_secs(12);
 /// All of its lanes.
 const ALL: usize = 64;
 
+/// Rows by their seqs and lanes.
+type Rows<'a> = &'a [(i64, i16)];
+
 /// A relay of schema version 2, with its statements prepared as it prepares them.
 struct OldRelay {
     client: Client,
@@ -169,7 +172,7 @@ impl OldRelay {
     async fn settle(
         &self,
         gone: &[i64],
-        (failed, freed): (&[(i64, i16)], &[(i64, i16)]),
+        (failed, freed): (Rows<'_>, Rows<'_>),
         (lanes, epochs): (&Vec<i16>, &Vec<i64>),
     ) {
         let (seqs, failed_lanes): (Vec<i64>, Vec<i16>) = failed.iter().copied().unzip();

@@ -74,7 +74,9 @@ DECLARE
     name     text;
     dropped  integer := 0;
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(7236834120711234151) THEN RETURN 0; END IF;
+    IF NOT pg_try_advisory_xact_lock(7236834120711234151 # to_regnamespace('sendoff')::oid::bigint) THEN
+        RETURN 0;
+    END IF;
     SELECT r.keeps, r.keep_for INTO keeps, keep_for FROM sendoff.retention r;
     FOR old IN SELECT p.name FROM sendoff.kept_partition p
                 WHERE p.to_at < now() - keep_for ORDER BY p.to_at LOOP
@@ -179,10 +181,11 @@ DECLARE
 BEGIN
     FOR relay IN SELECT DISTINCT a.grantee::regrole::text
                    FROM pg_catalog.pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
-                  WHERE c.oid = 'sendoff.outbox'::regclass AND a.privilege_type = 'DELETE'
+                  WHERE c.oid = to_regclass('sendoff.outbox') AND a.privilege_type = 'DELETE'
                     AND a.grantee <> 0 AND a.grantee <> c.relowner LOOP
-        EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON sendoff.retention, sendoff.kept, '
-                       'sendoff.resent, sendoff.kept_partition TO %s', relay);
+        EXECUTE format('GRANT SELECT ON sendoff.retention, sendoff.kept, sendoff.resent TO %s', relay);
+        EXECUTE format('GRANT INSERT ON sendoff.kept TO %s', relay);
+        EXECUTE format('GRANT DELETE ON sendoff.resent TO %s', relay);
         EXECUTE format('GRANT EXECUTE ON FUNCTION sendoff.keep_turn() TO %s', relay);
     END LOOP;
 END $$;

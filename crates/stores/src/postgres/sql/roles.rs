@@ -83,17 +83,36 @@ GRANT EXECUTE ON FUNCTION
 TO sendoff_coordinator;
 ";
 
+/// Partitions of what is kept are reached through their table: whatever rights a role has on that one
+/// count, and a partition has none of its own.
+macro_rules! no_partition {
+    ($role:literal) => {
+        concat!(
+            "DO $$ DECLARE part regclass; BEGIN
+    FOR part IN SELECT i.inhrelid::regclass FROM pg_catalog.pg_inherits i
+                      WHERE i.inhparent = to_regclass('sendoff.kept')
+    LOOP EXECUTE format('REVOKE ALL ON TABLE %s FROM ",
+            $role,
+            "', part); END LOOP;
+END $$;
+"
+        )
+    };
+}
+
 /// Publishes: reads every message, changes none, and deletes what is published. What it may not do is
 /// taken away again, so that a table or a function that is new is its own.
-pub(in crate::postgres) const RELAY: &str = "\
+pub(in crate::postgres) const RELAY: &str = concat!(
+    "\
 GRANT USAGE ON SCHEMA sendoff TO sendoff_relay;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA sendoff TO sendoff_relay;
 REVOKE INSERT, UPDATE, DELETE ON sendoff.schema_version, sendoff.barrier, sendoff.barrier_member,
     sendoff.barrier_evidence, sendoff.retention, sendoff.kept_partition FROM sendoff_relay;
 REVOKE UPDATE, DELETE ON sendoff.kept FROM sendoff_relay;
+REVOKE INSERT, UPDATE ON sendoff.resent FROM sendoff_relay;
 REVOKE INSERT, UPDATE ON sendoff.outbox, sendoff.message_key FROM sendoff_relay;
 REVOKE INSERT, DELETE ON sendoff.lane, sendoff.total FROM sendoff_relay;
-GRANT UPDATE (held, attempts, retry_at, quarantined_at, quarantine_reason, last_error)
+GRANT UPDATE (held, holds, attempts, retry_at, quarantined_at, quarantine_reason, last_error)
     ON sendoff.outbox TO sendoff_relay;
 GRANT UPDATE (kept_at) ON sendoff.message_key TO sendoff_relay;
 GRANT SELECT ON ALL SEQUENCES IN SCHEMA sendoff TO sendoff_relay;
@@ -111,19 +130,26 @@ REVOKE EXECUTE ON FUNCTION
     sendoff.barrier_cancel,
     sendoff.barrier_reopen
 FROM sendoff_relay;
-";
+",
+    no_partition!("sendoff_relay")
+);
 
 /// Looks at everything and mends: quarantine, barriers. What is the relay's own, it reads.
-pub(in crate::postgres) const OPERATOR: &str = "\
+pub(in crate::postgres) const OPERATOR: &str = concat!(
+    "\
 GRANT USAGE ON SCHEMA sendoff TO sendoff_operator;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA sendoff TO sendoff_operator;
 REVOKE INSERT, UPDATE, DELETE ON sendoff.schema_version, sendoff.message_key, sendoff.lane,
     sendoff.relay, sendoff.tally, sendoff.total, sendoff.barrier, sendoff.barrier_member,
-    sendoff.barrier_evidence FROM sendoff_operator;
+    sendoff.barrier_evidence, sendoff.kept, sendoff.kept_partition, sendoff.resent
+    FROM sendoff_operator;
 REVOKE INSERT, UPDATE ON sendoff.outbox FROM sendoff_operator;
-GRANT UPDATE (held, attempts, retry_at, quarantined_at, quarantine_reason, last_error)
+REVOKE DELETE ON sendoff.retention FROM sendoff_operator;
+GRANT UPDATE (held, holds, attempts, retry_at, quarantined_at, quarantine_reason, last_error)
     ON sendoff.outbox TO sendoff_operator;
 GRANT SELECT ON ALL SEQUENCES IN SCHEMA sendoff TO sendoff_operator;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA sendoff TO sendoff_operator;
 REVOKE EXECUTE ON FUNCTION sendoff.send FROM sendoff_operator;
-";
+",
+    no_partition!("sendoff_operator")
+);

@@ -2,10 +2,10 @@
 -- about, sendoff_outbox.holds, is added before, where it is not there: SQLite has no ADD COLUMN IF NOT
 -- EXISTS.
 
--- What other rows wait for. A million rows that fail and hold nobody are not in it.
+-- What other rows wait for. A million rows that fail and hold nobody are not in it. The statements of
+-- version 2 name sendoff_outbox_blockers, which has all rows that failed, so it stays.
 CREATE INDEX IF NOT EXISTS sendoff_outbox_holders ON sendoff_outbox (key, seq)
     WHERE (retry_at IS NOT NULL OR quarantined_at IS NOT NULL) AND holds;
-DROP INDEX IF EXISTS sendoff_outbox_blockers;
 
 -- Where a look in the order of all rows ends: at the first row that failed and holds.
 CREATE INDEX IF NOT EXISTS sendoff_outbox_stop ON sendoff_outbox (seq)
