@@ -52,7 +52,7 @@ pub(crate) struct RelayArguments {
     attempts_max: Option<String>,
     /// How long a stop waits for what is in flight
     #[arg(long, value_name = "DURATION")]
-    stop_timeout: Option<String>,
+    cancel_after: Option<String>,
 }
 
 impl RelayArguments {
@@ -70,7 +70,7 @@ impl RelayArguments {
             ("relay.backoff_first", "--backoff-first", self.backoff_first.as_deref()),
             ("relay.backoff_max", "--backoff-max", self.backoff_max.as_deref()),
             ("relay.attempts_max", "--attempts-max", self.attempts_max.as_deref()),
-            ("relay.stop_timeout", "--stop-timeout", self.stop_timeout.as_deref()),
+            ("relay.cancel_after", "--cancel-after", self.cancel_after.as_deref()),
         ]);
         flags
     }

@@ -264,7 +264,7 @@ impl Configuration {
                 max: self.duration("relay.backoff_max")?,
             },
             attempts_max,
-            stop_timeout: self.duration("relay.stop_timeout")?,
+            cancel_after: self.duration("relay.cancel_after")?,
             ..RelaySettings::default()
         };
         settings.check()?;

@@ -71,7 +71,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("relay.backoff_first", "SENDOFF_RELAY_BACKOFF_FIRST", Kind::Duration, Some("200ms")),
     setting("relay.backoff_max", "SENDOFF_RELAY_BACKOFF_MAX", Kind::Duration, Some("60s")),
     setting("relay.attempts_max", "SENDOFF_RELAY_ATTEMPTS_MAX", Kind::CountOrNever, Some("never")),
-    setting("relay.stop_timeout", "SENDOFF_RELAY_STOP_TIMEOUT", Kind::Duration, Some("10s")),
+    setting("relay.cancel_after", "SENDOFF_RELAY_CANCEL_AFTER", Kind::Duration, Some("10s")),
     setting("serve.listen", "SENDOFF_SERVE_LISTEN", Kind::Text, Some("127.0.0.1:8080")),
     setting("serve.tokens", "SENDOFF_SERVE_TOKENS", Kind::Secret(16), None),
     setting("serve.callback_secret", "SENDOFF_SERVE_CALLBACK_SECRET", Kind::Secret(32), None),

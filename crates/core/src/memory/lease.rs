@@ -20,7 +20,9 @@ impl State {
         self.keep(request, until);
         let relays = self.relays.len();
         let share = self.lanes.len().div_ceil(relays.max(1));
-        if request.ask == Ask::Share {
+        // Rows that are claimed under locks are nobody's to read without.
+        let is_claimed = self.claims.values().any(|until| *until > now);
+        if request.ask == Ask::Share && !is_claimed {
             self.take(me, share, now, until);
         }
         let lanes = self.owned(me, now);

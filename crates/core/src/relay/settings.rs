@@ -29,8 +29,13 @@ pub struct RelaySettings {
     pub attempts_max: Option<u32>,
     /// Whether a failed message holds its key.
     pub hold: Hold,
-    /// How long a stop waits for what is in flight, at most. Default 10 s.
-    pub stop_timeout: Duration,
+    /// How long the relay goes on claiming after a stop, for what is committed meanwhile; it ends early
+    /// when nothing due is left or a message fails. It bounds claims only: what is claimed is settled on
+    /// its own deadlines. Default 0: nothing is claimed after a stop.
+    pub drain: Duration,
+    /// When publishes that are still in flight after a stop are cancelled, counted from the stop. Longer
+    /// than `drain`. Default 10 s.
+    pub cancel_after: Duration,
 }
 
 /// Whether a message that failed holds back the later messages of its key.
@@ -54,7 +59,8 @@ impl Default for RelaySettings {
             backoff: Backoff::default(),
             attempts_max: None,
             hold: Hold::Key,
-            stop_timeout: Duration::from_secs(10),
+            drain: Duration::ZERO,
+            cancel_after: Duration::from_secs(10),
         }
     }
 }
@@ -90,6 +96,19 @@ impl RelaySettings {
         if self.attempts_max == Some(0) {
             return refuse("the limit on attempts has to be at least 1");
         }
+        check_stop(self.drain, self.cancel_after)?;
         self.backoff.check()
     }
+}
+
+/// Checks the two settings of a stop.
+pub(super) fn check_stop(drain: Duration, cancel_after: Duration) -> Result<()> {
+    if cancel_after <= drain {
+        // Else what the drain claims last would be cancelled as soon as it is claimed.
+        return Err(Error::invalid(
+            "checking the relay's settings",
+            "cancel_after has to be longer than the drain, and at least 1 ns",
+        ));
+    }
+    Ok(())
 }

@@ -15,6 +15,7 @@
 //! about order, retries and batches. They are the relay's.
 
 mod barrier;
+mod claim;
 mod desk;
 mod error;
 mod lease;

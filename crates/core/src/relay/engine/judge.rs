@@ -1,6 +1,7 @@
 //! Verdicts: what is decided about a row before it is written.
 
 use super::Engine;
+use crate::error::{Error, ErrorKind};
 use crate::message::Message;
 use crate::publisher::PublishError;
 use crate::relay::report::Report;
@@ -21,6 +22,18 @@ pub(super) fn releases(verdict: &Verdict) -> bool {
     matches!(verdict.outcome, Outcome::Published { releases: true })
 }
 
+/// What an owner is told to be behind a quarantine.
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// The publisher's error: its text, which is kept, and itself.
+fn told_of(error: PublishError) -> (String, Cause) {
+    (error.detail().to_owned(), Box::new(error))
+}
+
+fn undecodable(detail: String) -> Cause {
+    Box::new(Error::new(ErrorKind::Corrupt, "decoding a message").detail(detail))
+}
+
 /// Why a row that was read is not published.
 pub(super) enum Trouble {
     /// It waits behind an earlier one of its key.
@@ -32,7 +45,7 @@ pub(super) enum Trouble {
 /// What the publisher says of a message before it is sent.
 pub(super) enum Refusal {
     /// The target could never take it.
-    Never(QuarantineReason, String),
+    Never(QuarantineReason, PublishError),
     /// The publisher panicked.
     NotNow(PublishError),
 }
@@ -44,15 +57,16 @@ impl Engine {
         match trouble {
             Trouble::Blocked => self.judge(seq, Outcome::Held, None),
             Trouble::Undecodable(error) => {
-                self.quarantine_unpublished(seq, QuarantineReason::Undecodable, &error, None);
+                let reason = QuarantineReason::Undecodable;
+                self.quarantine_unpublished(seq, reason, (error.clone(), undecodable(error)), None);
             }
             Trouble::Refused(Refusal::Never(reason, error), message) => {
-                self.quarantine_unpublished(seq, reason, &error, Some(message));
+                self.quarantine_unpublished(seq, reason, told_of(error), Some(message));
             }
             Trouble::Refused(Refusal::NotNow(error), message) => {
                 if self.is_worn_out(failed_before + 1) {
                     let reason = QuarantineReason::Attempts;
-                    self.quarantine_unpublished(seq, reason, error.detail(), Some(message));
+                    self.quarantine_unpublished(seq, reason, told_of(error), Some(message));
                     return;
                 }
                 self.judge_failed(seq, failed_before + 1, error, Some(message));
@@ -82,7 +96,7 @@ impl Engine {
         };
         let attempts = entry.attempts + 1;
         if self.is_worn_out(attempts) {
-            self.set_aside(seq, QuarantineReason::Attempts, error.detail());
+            self.set_aside(seq, QuarantineReason::Attempts, error);
             return;
         }
         let message = entry.message.as_deref().cloned();
@@ -113,13 +127,13 @@ impl Engine {
         self.judge(seq, outcome, report);
     }
 
-    pub(super) fn quarantine(&mut self, seq: i64, error: &PublishError) {
-        self.set_aside(seq, QuarantineReason::Permanent, error.detail());
+    pub(super) fn quarantine(&mut self, seq: i64, error: PublishError) {
+        self.set_aside(seq, QuarantineReason::Permanent, error);
     }
 
-    fn set_aside(&mut self, seq: i64, reason: QuarantineReason, error: &str) {
+    fn set_aside(&mut self, seq: i64, reason: QuarantineReason, error: PublishError) {
         let message = self.window.get(seq).and_then(|entry| entry.message.as_deref().cloned());
-        self.judge_quarantined(seq, reason, error, message);
+        self.judge_quarantined(seq, reason, told_of(error), message);
         for lane in self.window.failed(seq) {
             self.lanes.forgot_of_key(lane, self.looks.begun);
         }
@@ -129,7 +143,7 @@ impl Engine {
         &mut self,
         seq: i64,
         reason: QuarantineReason,
-        error: &str,
+        error: (String, Cause),
         message: Option<Message>,
     ) {
         self.judge_quarantined(seq, reason, error, message);
@@ -142,11 +156,11 @@ impl Engine {
         &mut self,
         seq: i64,
         reason: QuarantineReason,
-        error: &str,
+        error: (String, Cause),
         message: Option<Message>,
     ) {
-        let error = clean_error(error);
-        let report = Report::Quarantined { seq, message, reason, error: error.clone() };
+        let (error, cause) = (clean_error(&error.0), error.1);
+        let report = Report::Quarantined { seq, message, reason, error: error.clone(), cause };
         let holds = self.window.get(seq).is_some_and(|entry| entry.key.is_some());
         self.judge(seq, Outcome::Quarantined { reason, error, holds }, Some(report));
     }

@@ -91,6 +91,12 @@ impl Looks {
         self.wanted = true;
     }
 
+    /// Look at everything that there is: from 0, and at what waits.
+    pub(super) fn want_everything(&mut self, now: Instant) {
+        self.wanted = true;
+        (self.next_poll, self.next_waiting, self.next_full) = (now, now, now);
+    }
+
     pub(super) fn want_if_refused(&mut self) {
         self.wanted |= std::mem::take(&mut self.refused);
     }
@@ -260,6 +266,8 @@ impl Engine {
                 if let Some(after) = sight.next_due_in {
                     self.looks.waiting_in(now, after);
                 }
+                let found = sight.truncated || !sight.rows.is_empty();
+                self.drain_looked(done.number, done.slot == Slot::Front, done.full, found);
                 self.take_rows(sight, done.number, &done.from, done.at);
             }
         }

@@ -105,6 +105,7 @@ macro_rules! stuck_rows {
 }
 
 mod barrier;
+mod claim;
 mod desk;
 mod lease;
 mod look;
@@ -112,6 +113,7 @@ mod schema;
 mod settle;
 
 pub(super) use barrier::*;
+pub(super) use claim::{CLAIM, CLAIM_MARK, FENCE_LAPSED, claim_begin};
 pub(super) use desk::{COUNT_STUCK, DISCARD, FIND, QUARANTINED, REQUEUE, STATS};
 pub(super) use lease::{LEASE, LEASE_LOCK, MEND_KEYS, SWEEP_KEYS, SWEEP_TALLY};
 pub(super) use look::{LAST_SEQ, LOOK_READY, LOOK_READY_SMALL, LOOK_WAITING};
@@ -202,6 +204,8 @@ pub(super) fn insert_rows(rows: usize) -> String {
 /// The channel of wake-ups. The notification has no payload.
 pub(super) const LISTEN: &str = "LISTEN sendoff_outbox";
 pub(super) const NOTIFY: &str = "NOTIFY sendoff_outbox";
+pub(super) const COMMIT: &str = "COMMIT";
+pub(super) const ROLLBACK: &str = "ROLLBACK";
 pub(super) const HEARTBEAT: &str = "SELECT 1";
 
 /// Sets a relay's connection up and reads what the database is and which schema it has.
