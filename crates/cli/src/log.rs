@@ -38,7 +38,7 @@ pub(crate) fn begin(configuration: &Configuration) {
 /// Logs what a relay survived.
 pub(crate) fn report(report: &Report) {
     match report {
-        Report::Quarantined { seq, message, reason, error } => {
+        Report::Quarantined { seq, message, reason, error, .. } => {
             let (id, source, topic) = message
                 .as_ref()
                 .map_or(("", "", ""), |message| (message.id(), message.source(), message.topic()));
@@ -50,7 +50,7 @@ pub(crate) fn report(report: &Report) {
                 topic,
                 reason,
                 error,
-                "a message went to quarantine and holds its key; see `sendoff quarantine list`"
+                "a message went to quarantine; see `sendoff quarantine list`"
             );
         }
         Report::PublishFailed { seq, message, error } => tracing::warn!(
@@ -65,6 +65,9 @@ pub(crate) fn report(report: &Report) {
         }
         Report::StoreFailed(error) => {
             tracing::error!(kind = error.kind().as_str(), %error, "the store failed; trying again");
+        }
+        Report::GateFailed(error) => {
+            tracing::error!(kind = error.kind().as_str(), %error, "the gate failed; asking again");
         }
         Report::Fenced { seqs } => tracing::warn!(
             count = seqs.len(),

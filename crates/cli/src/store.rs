@@ -9,7 +9,7 @@ use sendoff::barrier::BarrierDesk;
 use sendoff::file::FolderKeys;
 use sendoff::postgres::PostgresStore;
 use sendoff::sqlite::SqliteStore;
-use sendoff::store::{OutboxDesk, OutboxStore, SchemaState};
+use sendoff::store::{ClaimStore, OutboxDesk, OutboxStore, SchemaState};
 use sendoff::{Error, ErrorKind};
 
 use crate::configuration::{Configuration, FILE_DEFAULT, Origin};
@@ -24,6 +24,7 @@ const EXAMPLES: &str =
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) outbox: Arc<dyn OutboxStore>,
+    pub(crate) claims: Arc<dyn ClaimStore>,
     pub(crate) desk: Arc<dyn OutboxDesk>,
     pub(crate) barriers: Arc<dyn BarrierDesk>,
     /// The URL, without a password.
@@ -66,13 +67,14 @@ impl Store {
         }
     }
 
-    fn of<S: OutboxStore + OutboxDesk + BarrierDesk>(
+    fn of<S: OutboxStore + ClaimStore + OutboxDesk + BarrierDesk>(
         store: Arc<S>,
         url: &str,
         remedy: String,
     ) -> Self {
         Self {
             outbox: store.clone(),
+            claims: store.clone(),
             desk: store.clone(),
             barriers: store,
             shown: masked(url),

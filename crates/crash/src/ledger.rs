@@ -103,9 +103,17 @@ pub struct Ledger {
     versions: HashMap<String, i64>,
     findings: Findings,
     suspects: Vec<Suspect>,
+    /// Nobody has promised an order.
+    without_order: bool,
 }
 
 impl Ledger {
+    /// An empty ledger that compares the order of keys, where one was promised.
+    #[must_use]
+    pub fn new(with_order: bool) -> Self {
+        Self { without_order: !with_order, ..Self::default() }
+    }
+
     /// Books one stretch: the orders that committed in it and what arrived since, in the order of
     /// arrival. Nobody may be writing, and everything has to have drained.
     pub fn book(&mut self, orders: Vec<Committed>, arrivals: &[Arrival], explained: &Explained) {
@@ -180,8 +188,8 @@ impl Ledger {
             self.arrive_again(id, explained);
         } else if let Some(key) = &row.order.key {
             let last = self.versions.entry(key.clone()).or_default();
-            if row.version > *last {
-                *last = row.version;
+            if row.version > *last || self.without_order {
+                *last = row.version.max(*last);
             } else {
                 let last = *last;
                 let versions = row.version - 2..=last;

@@ -13,6 +13,7 @@ use crate::failed;
 use crate::ground::{Ground, StoreKind, TargetKind};
 use crate::ledger::{Explained, Ledger};
 use crate::outcome::Outcome;
+use crate::relay::Mode;
 use crate::relays::Relays;
 use crate::round::{Fault, Strike, strike};
 use crate::writers::Writers;
@@ -33,6 +34,9 @@ pub struct Settings {
     /// The broker. A file has one writer, so it goes with one relay.
     #[arg(long, value_enum, default_value_t = TargetKind::Nats)]
     pub to: TargetKind,
+    /// The kind of relay. With row locks nobody promises an order, so it is not compared.
+    #[arg(long, value_enum, default_value_t)]
+    pub mode: Mode,
     /// What strikes. Default: all that this database and this broker can have.
     #[arg(long, value_enum, value_delimiter = ',')]
     pub faults: Vec<Fault>,
@@ -146,6 +150,7 @@ impl<'a> Run<'a> {
             ("--to", ground.target_url()),
             ("--healed", healed(&ground)),
             ("--lease-ms", settings.lease_ms.to_string()),
+            ("--mode", settings.mode.as_str().to_owned()),
         ];
         let arguments =
             arguments.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect();
@@ -154,7 +159,7 @@ impl<'a> Run<'a> {
             settings,
             ground,
             relays,
-            ledger: Ledger::default(),
+            ledger: Ledger::new(settings.mode == Mode::Lanes),
             random: fastrand::Rng::with_seed(seed),
             faults: faults(settings)?,
             strikes: Vec::new(),

@@ -238,3 +238,9 @@ impl OpenTransaction for Open {
 }
 
 sendoff_conformance::store_suite!(Postgres);
+
+mod relays {
+    use super::Postgres;
+
+    sendoff_conformance::relay_suite!(Postgres);
+}

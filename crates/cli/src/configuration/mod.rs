@@ -14,7 +14,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use sendoff::postgres::PostgresOptions;
-use sendoff::relay::{Backoff, RelaySettings};
+use sendoff::relay::{Backoff, RelaySettings, RowLockSettings};
 use sendoff::sqlite::{SqliteOptions, Synchronous};
 use sendoff::webhook::{Private, Redirects, WebhookOptions, WebhookSecret};
 use sendoff::{Error, Limits, Result, TargetOptions};
@@ -264,11 +264,38 @@ impl Configuration {
                 max: self.duration("relay.backoff_max")?,
             },
             attempts_max,
+            drain: self.duration("relay.drain")?,
             cancel_after: self.duration("relay.cancel_after")?,
             ..RelaySettings::default()
         };
         settings.check()?;
         Ok(settings)
+    }
+
+    /// The settings of a relay with row locks, where that mode was asked for: those that both kinds have,
+    /// and its own.
+    ///
+    /// # Errors
+    /// A value that is out of range, by itself or beside another, and one that only the other mode has.
+    pub(crate) fn row_locks(&self) -> Result<Option<RowLockSettings>> {
+        let relay = self.relay()?;
+        if self.text("relay.mode") != Some("row-locks") {
+            if let Some(batch) = self.set("relay.batch") {
+                return Err(wrong(batch, "it is for `relay.mode = \"row-locks\"`"));
+            }
+            return Ok(None);
+        }
+        let settings = RowLockSettings {
+            batch: self.count("relay.batch")?,
+            batch_bytes: relay.window_bytes,
+            publish_timeout: relay.publish_timeout,
+            poll: relay.poll,
+            attempts_max: relay.attempts_max,
+            drain: relay.drain,
+            cancel_after: relay.cancel_after,
+        };
+        settings.check()?;
+        Ok(Some(settings))
     }
 }
 
@@ -288,6 +315,11 @@ mod tests {
     #[test]
     fn the_tables_defaults_are_the_libraries_defaults() {
         assert_eq!(empty().relay().unwrap(), RelaySettings::default());
+        assert_eq!(empty().row_locks().unwrap(), None);
+        let mut configuration = empty();
+        let (text, origin) = ("row-locks".to_owned(), Origin::Flag("--mode"));
+        configuration.values.push(Value { key: "relay.mode", text, origin });
+        assert_eq!(configuration.row_locks().unwrap(), Some(RowLockSettings::default()));
         assert_eq!(empty().limits().unwrap(), Limits::default());
         assert_eq!(empty().postgres().unwrap(), PostgresOptions::default());
         assert_eq!(empty().sqlite(false).unwrap(), SqliteOptions::default());
@@ -306,6 +338,15 @@ mod tests {
         }
         assert_eq!(configuration.relay().unwrap().poll, Duration::from_secs(2));
         assert_eq!(configuration.origin("relay.poll"), Origin::Environment("SENDOFF_RELAY_POLL"));
+    }
+
+    #[test]
+    fn a_setting_of_the_other_mode_is_refused() {
+        let mut configuration = empty();
+        let (text, origin) = ("5".to_owned(), Origin::Flag("--batch"));
+        configuration.values.push(Value { key: "relay.batch", text, origin });
+        let error = configuration.row_locks().unwrap_err().to_string();
+        assert!(error.contains("row-locks") && error.contains("--batch"), "{error}");
     }
 
     #[test]

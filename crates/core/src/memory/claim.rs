@@ -86,7 +86,9 @@ impl Claimed for MemoryClaim {
                 marked.fenced.push(mark.seq);
             }
             match &mark.verdict {
-                MarkVerdict::Published => marked.published += u64::from(state.publish(mark.seq, now)),
+                MarkVerdict::Published => {
+                    marked.published += u64::from(state.publish(mark.seq, now))
+                }
                 verdict if holds => state.set_mark(mark.seq, verdict, now),
                 _ => {}
             }

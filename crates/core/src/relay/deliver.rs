@@ -100,12 +100,19 @@ impl Delivery {
         let end = match &row.content {
             Content::Message(message) => self.deliver_message(row, message, time).await,
             Content::Undecodable(detail) => undecodable(detail.clone()),
-            Content::Blocked => undecodable("the store gave the row without its message".to_owned()),
+            Content::Blocked => {
+                undecodable("the store gave the row without its message".to_owned())
+            }
         };
         Delivered { seq: row.seq, attempts: row.attempts, end }
     }
 
-    async fn deliver_message(&self, row: &ClaimedRow, message: &Arc<Message>, time: Duration) -> End {
+    async fn deliver_message(
+        &self,
+        row: &ClaimedRow,
+        message: &Arc<Message>,
+        time: Duration,
+    ) -> End {
         let (reason, error) = match self.refusal(message) {
             Some(refusal) => refusal,
             None => match self.publish(message, time).await {

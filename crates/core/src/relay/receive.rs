@@ -90,11 +90,7 @@ impl Receiver {
 
     /// Hands messages to `handler` until `stop` is done, then stops as [`Relay::run`] does. A message is
     /// settled when its handler has returned `Ok`; a handler whose time is over is dropped.
-    pub async fn receive<H, F>(
-        mut self,
-        handler: H,
-        stop: impl Future<Output = ()> + Send,
-    ) -> Tally
+    pub async fn receive<H, F>(mut self, handler: H, stop: impl Future<Output = ()> + Send) -> Tally
     where
         H: Fn(Arc<Message>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<(), PublishError>> + Send + 'static,

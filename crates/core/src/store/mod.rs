@@ -16,9 +16,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-pub use claim::{
-    ClaimRequest, ClaimStore, Claimed, ClaimedRow, Mark, MarkVerdict, Marked,
-};
+pub use claim::{ClaimRequest, ClaimStore, Claimed, ClaimedRow, Mark, MarkVerdict, Marked};
 pub use desk::{
     Mended, OutboxDesk, Place, QuarantinedMessage, Schema, SchemaState, Standing, Stats, Which,
 };

@@ -53,7 +53,8 @@ impl ClaimStore for SqliteStore {
             return Ok(None);
         };
         let asked = request.clone();
-        let rows = self.writes.run(CLAIMING, move |session| look::claimable(session, &asked)).await?;
+        let rows =
+            self.writes.run(CLAIMING, move |session| look::claimable(session, &asked)).await?;
         if rows.is_empty() {
             return Ok(None);
         }
@@ -103,7 +104,9 @@ impl Claimed for SqliteClaim<'_> {
             .collect();
         store
             .writes
-            .run("marking messages", move |session| mark_all(session, relay.as_str(), epoch, &marks))
+            .run("marking messages", move |session| {
+                mark_all(session, relay.as_str(), epoch, &marks)
+            })
             .await
     }
 

@@ -21,6 +21,7 @@ mod held;
 mod line;
 mod news;
 mod relay;
+mod row_locks;
 mod running;
 mod schema;
 mod send;

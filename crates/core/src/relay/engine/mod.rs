@@ -113,7 +113,12 @@ pub(super) async fn run(parts: Parts, stop: impl Future<Output = ()> + Send) -> 
         }
     }
     drop(listener);
-    engine.leave().await;
+    if engine.standing == gate::Standing::Shut {
+        // Not beside somebody who holds the gate: the leases lapse.
+        engine.tasks.shutdown().await;
+    } else {
+        engine.leave().await;
+    }
     drop(receiving);
     progress.tally()
 }

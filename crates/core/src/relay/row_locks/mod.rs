@@ -12,8 +12,8 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-pub(super) use settings::check_batch;
 pub use settings::RowLockSettings;
+pub(super) use settings::check_batch;
 
 use super::deliver::Delivery;
 use super::gate::Gate;

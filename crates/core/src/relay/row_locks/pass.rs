@@ -4,6 +4,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::Parts;
@@ -79,10 +80,7 @@ pub(super) async fn run(parts: Parts, stop: impl Future<Output = ()> + Send) -> 
         passes.next_full = Instant::now();
         passes.pass(&mut stop).await;
     }
-    let left = passes.parts.store.leave(&passes.parts.id);
-    if !matches!(tokio::time::timeout(LEAVE_TIMEOUT, left).await, Ok(Ok(()))) {
-        tracing::warn!("telling the store that the relay has ended failed; its claims lapse");
-    }
+    passes.leave().await;
     drop(receiving);
     passes.parts.progress.tally()
 }
@@ -297,12 +295,35 @@ impl Passes {
         }
     }
 
+    /// Tells the store that nothing more is claimed, unless somebody holds the gate: no transaction runs
+    /// beside him, and what the store keeps of the relay lapses.
+    async fn leave(&self) {
+        let gate = self.parts.gate.clone();
+        let hold = gate.as_ref().map(|gate| gate::ask(gate.as_ref()).now_or_never());
+        if let Some(None | Some(Err(_))) = hold {
+            return;
+        }
+        let left = self.parts.store.leave(&self.parts.id);
+        if !matches!(tokio::time::timeout(LEAVE_TIMEOUT, left).await, Ok(Ok(()))) {
+            tracing::warn!("telling the store that the relay has ended failed; its claims lapse");
+        }
+    }
+
     async fn sweep(&mut self, stop: &mut Stop<'_>) {
         let now = Instant::now();
         if now < self.next_sweep {
             return;
         }
         self.next_sweep = now + SWEEP_EVERY;
+        let gate = self.parts.gate.clone();
+        let hold = match &gate {
+            None => None,
+            Some(gate) => match stop.while_claiming(gate::ask(gate.as_ref())).await {
+                Some(Ok(hold)) => Some(hold),
+                // The next pass tells what is wrong with the gate.
+                Some(Err(_)) | None => return,
+            },
+        };
         let store = self.parts.store.clone();
         let sweep = tokio::time::timeout(SWEEP_TIMEOUT, store.sweep(SWEEP_ROWS));
         match stop.while_claiming(sweep).await {
@@ -313,6 +334,7 @@ impl Passes {
             }
             Some(_) | None => {}
         }
+        drop(hold);
     }
 
     /// Tells the owner, who may panic over it.

@@ -6,4 +6,5 @@ mod breaker;
 mod lanes;
 mod overlap;
 mod retries;
+mod settings;
 mod window;
