@@ -16,6 +16,7 @@ mod job_partner;
 mod postgres;
 mod quarantine;
 mod relay;
+mod row_locks;
 mod send;
 mod serve;
 mod serve_callback;

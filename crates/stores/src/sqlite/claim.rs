@@ -144,7 +144,7 @@ fn mark_all(
                 }
                 _ if is_fenced => {}
                 MarkVerdict::Failed { error, counts } => {
-                    tx.prepare_cached(sql::FAILED)?.execute((mark.seq, counts, error))?;
+                    tx.prepare_cached(sql::claim::FAILED)?.execute((mark.seq, counts, error))?;
                 }
                 MarkVerdict::Quarantined { reason, error } => {
                     let mut quarantine = tx.prepare_cached(sql::QUARANTINE)?;

@@ -97,7 +97,7 @@ pub(super) fn claimable(
     };
     session.read(|tx| {
         let now = Session::now(tx)?;
-        let mut rows = tx.prepare_cached(sql::CLAIMABLE)?;
+        let mut rows = tx.prepare_cached(sql::claim::CLAIMABLE)?;
         let mut rows = rows.query((false, request.after, now))?;
         while let Some(row) = rows.next()? {
             if !basket.take(tx, row, request.rows_max)? {

@@ -74,6 +74,9 @@ macro_rules! look_columns {
     };
 }
 
+// Behind the macros that it uses.
+pub(super) mod claim;
+
 /// Writes a message; any language, any driver, inside the caller's own transaction.
 ///
 /// The parameters are id, source, topic, key (text or NULL), headers (text, a JSON object of
@@ -178,14 +181,6 @@ pub(super) const WAITING: &str = concat!(
 
 pub(super) const CONTENT: &str = "SELECT headers, body FROM sendoff_outbox WHERE seq = ?1";
 
-/// What may be claimed: the oldest first, whatever it waits for but its due time.
-pub(super) const CLAIMABLE: &str = concat!(
-    "SELECT ",
-    look_columns!(),
-    " FROM sendoff_outbox WHERE seq > ?2 AND quarantined_at IS NULL
-        AND (due_at IS NULL OR due_at <= ?3) ORDER BY seq"
-);
-
 pub(super) const SEQ_LAST: &str =
     "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'sendoff_outbox'), 0)";
 
@@ -235,10 +230,6 @@ pub(super) const PUBLISHED_COUNT: &str =
 pub(super) const RETRY: &str = "UPDATE sendoff_outbox
     SET retry_at = ?2, attempts = attempts + ?3, last_error = ?4
     WHERE seq = ?1";
-
-/// A failure that leaves the row as it is: it can be claimed at once.
-pub(super) const FAILED: &str = "UPDATE sendoff_outbox
-    SET attempts = attempts + ?2, last_error = ?3 WHERE seq = ?1";
 
 pub(super) const QUARANTINE: &str = "UPDATE sendoff_outbox
     SET quarantined_at = coalesce(quarantined_at, ?2),

@@ -41,7 +41,8 @@ impl Engine {
             back_empty: false,
             failed: false,
         });
-        self.looks.want_everything(now);
+        self.looks.want_front(now);
+        self.looks.want_full(now);
     }
 
     /// Nothing is claimed any more; what is in flight is settled.
@@ -93,7 +94,13 @@ impl Engine {
         if now >= drain.until || is_empty || has_failed {
             self.stop_claiming();
         } else if at_rest {
-            self.looks.want_everything(now);
+            let (front_empty, back_empty) = (drain.front_empty, drain.back_empty);
+            if !front_empty {
+                self.looks.want_front(now);
+            }
+            if !back_empty {
+                self.looks.want_full(now);
+            }
         }
     }
 

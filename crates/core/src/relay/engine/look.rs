@@ -91,10 +91,15 @@ impl Looks {
         self.wanted = true;
     }
 
-    /// Look at everything that there is: from 0, and at what waits.
-    pub(super) fn want_everything(&mut self, now: Instant) {
+    /// Look now at what is new and at what waits.
+    pub(super) fn want_front(&mut self, now: Instant) {
         self.wanted = true;
-        (self.next_poll, self.next_waiting, self.next_full) = (now, now, now);
+        (self.next_poll, self.next_waiting) = (now, now);
+    }
+
+    /// Look now from 0.
+    pub(super) fn want_full(&mut self, now: Instant) {
+        self.next_full = now;
     }
 
     pub(super) fn want_if_refused(&mut self) {
