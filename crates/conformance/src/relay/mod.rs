@@ -4,6 +4,7 @@
 #![allow(
     clippy::missing_panics_doc,
     clippy::missing_errors_doc,
+    clippy::expect_used,
     missing_docs,
     reason = "a case panics where a relay breaks its contract, fails where the store fails, and is named \
               by the sentence that it checks"

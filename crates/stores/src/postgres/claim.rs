@@ -35,7 +35,7 @@ struct PostgresClaim<'a> {
 
 /// What a claim came to.
 enum Answer<'a> {
-    Rows(PostgresClaim<'a>),
+    Rows(Box<PostgresClaim<'a>>),
     Nothing,
     /// Leases have lapsed whose owners may still write.
     Lapsed,
@@ -55,7 +55,7 @@ impl ClaimStore for PostgresStore {
             answer = claim().await?;
         }
         Ok(match answer {
-            Answer::Rows(claim) => Some(Box::new(claim)),
+            Answer::Rows(claim) => Some(claim),
             Answer::Nothing | Answer::Lapsed => None,
         })
     }
@@ -115,13 +115,13 @@ async fn claim<'a>(store: &'a PostgresStore, request: &ClaimRequest) -> Result<A
         attempts: row.attempts,
         content: row.content,
     };
-    Ok(Answer::Rows(PostgresClaim {
+    Ok(Answer::Rows(Box::new(PostgresClaim {
         pool: &store.claims,
         address: store.connector.address(),
         checkout,
         rows: rows.into_iter().map(claimed).collect(),
         lanes,
-    }))
+    })))
 }
 
 fn lanes_are_leased(address: &str, owner: &str) -> Error {
