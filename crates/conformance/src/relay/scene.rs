@@ -40,6 +40,8 @@ pub(super) struct Knobs {
     pub(super) drain: Duration,
     pub(super) cancel_after: Duration,
     pub(super) batch: usize,
+    /// Of a relay with lanes.
+    pub(super) in_flight_max: usize,
 }
 
 impl Default for Knobs {
@@ -50,6 +52,7 @@ impl Default for Knobs {
             drain: Duration::ZERO,
             cancel_after: Duration::from_secs(60),
             batch: 1,
+            in_flight_max: 100,
         }
     }
 }
@@ -180,6 +183,7 @@ pub(super) fn lanes(knobs: &Knobs) -> RelaySettings {
         lease: knobs.lease,
         publish_timeout: knobs.publish_timeout,
         poll: Duration::from_millis(20),
+        in_flight_max: knobs.in_flight_max,
         backoff: Backoff { first: Duration::from_millis(5), max: Duration::from_millis(20) },
         drain: knobs.drain,
         cancel_after: knobs.cancel_after,
