@@ -64,8 +64,8 @@ pub async fn a_drain_ends_when_a_row_fails<S: Subject>() -> Result<()> {
         let (scene, relay) = stopping_with_one_in_flight::<S>(kind, SOON * 2).await?;
         // Two keys of one lane, so that 2 is published before 3.
         let lane = Lane::of("b", S::FACTS.lanes);
-        let other = (0..10_000).map(|n| n.to_string());
-        let other = other.into_iter().find(|key| Lane::of(key, S::FACTS.lanes) == lane);
+        let mut keys = (0..10_000).map(|n| n.to_string());
+        let other = keys.find(|key| Lane::of(key, S::FACTS.lanes) == lane);
         let other = other.expect("there are more keys than lanes");
         let messages = [message("2").key("b").build()?, message("3").key(other).build()?];
         scene.send_all(&messages).await?;
