@@ -38,7 +38,7 @@ pub(crate) fn begin(configuration: &Configuration) {
 /// Logs what a relay survived.
 pub(crate) fn report(report: &Report) {
     match report {
-        Report::Quarantined { seq, message, reason, error, holds } => {
+        Report::Quarantined { seq, message, reason, error, holds, .. } => {
             let (id, source, topic) = message
                 .as_ref()
                 .map_or(("", "", ""), |message| (message.id(), message.source(), message.topic()));
@@ -81,6 +81,9 @@ pub(crate) fn report(report: &Report) {
         ),
         Report::StoreFailed(error) => {
             tracing::error!(kind = error.kind().as_str(), %error, "the store failed; trying again");
+        }
+        Report::GateFailed(error) => {
+            tracing::error!(kind = error.kind().as_str(), %error, "the gate failed; asking again");
         }
         Report::Fenced { seqs } => tracing::warn!(
             count = seqs.len(),

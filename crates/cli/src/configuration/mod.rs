@@ -6,6 +6,7 @@
 mod environment;
 mod file;
 mod list;
+mod row_locks;
 mod table;
 mod value;
 
@@ -285,7 +286,8 @@ impl Configuration {
             },
             attempts_max,
             hold,
-            stop_timeout: self.duration("relay.stop_timeout")?,
+            drain: self.duration("relay.drain")?,
+            cancel_after: self.duration("relay.cancel_after")?,
             ..RelaySettings::default()
         };
         settings.check()?;
@@ -303,7 +305,7 @@ fn wrong(value: &Value, why: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn empty() -> Configuration {
+    pub(super) fn empty() -> Configuration {
         Configuration {
             values: Vec::new(),
             items: Vec::new(),

@@ -1,22 +1,24 @@
 //! `sendoff relay`: publishes what is committed, until it is stopped or, with `--once`, drained.
 
+mod motion;
 mod progress;
 
 use std::time::Duration;
 
-use sendoff::relay::{Once, OnceEnd, Relay, RelaySettings, Tally};
+use sendoff::relay::{Once, OnceEnd, Tally};
 use sendoff::{Error, ErrorKind};
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::arguments::RelayArguments;
 use crate::configuration::{Configuration, parse_duration};
-use crate::exit::{Ending, Exit, Failure};
-use crate::log;
+use crate::exit::{Ending, Exit};
 use crate::output::{Form, grouped};
 use crate::stop::Stop;
 use crate::store::Store;
 use crate::target::Target;
+
+use motion::Motion;
 
 /// Between two looks at a store that cannot be reached at the start.
 const SCHEMA_RETRY: Duration = Duration::from_secs(1);
@@ -27,7 +29,7 @@ pub(crate) async fn run(
     arguments: &RelayArguments,
     form: Form,
 ) -> Ending {
-    let settings = configuration.relay()?;
+    let settings = motion::Settings::of(configuration)?;
     let until = arguments
         .max_wait
         .as_deref()
@@ -51,9 +53,9 @@ pub(crate) async fn run(
         checked = schema(&store) => checked?,
         () = &mut enough => return never_began(arguments.once),
     }
-    let relay = build(&store, &target, settings)?;
+    let relay = Motion::build(&store, &target, settings)?;
     tracing::info!(
-        relay = %relay.id(), from = store.shown, to = target.shown, once = arguments.once,
+        relay = %relay.id(), mode = relay.mode(), from = store.shown, to = target.shown, once = arguments.once,
         "the relay starts"
     );
     let progress = progress::Line::begin(&relay);
@@ -100,14 +102,6 @@ fn is_passing(kind: ErrorKind) -> bool {
         kind,
         ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Conflict | ErrorKind::Locked
     )
-}
-
-fn build(store: &Store, target: &Target, settings: RelaySettings) -> Result<Relay, Failure> {
-    let relay = Relay::builder(store.outbox.clone(), target.publisher.clone())
-        .settings(settings)
-        .report(log::report)
-        .build()?;
-    Ok(relay)
 }
 
 /// Stopped before the store could be reached.

@@ -18,6 +18,7 @@ mod keep;
 mod postgres;
 mod quarantine;
 mod relay;
+mod row_locks;
 mod send;
 mod serve;
 mod serve_callback;

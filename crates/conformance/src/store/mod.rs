@@ -13,6 +13,7 @@
     reason = "a case panics where the store breaks its contract, and fails where the store fails"
 )]
 
+pub mod claim;
 pub mod desk;
 pub mod fence;
 pub mod hold;
@@ -26,7 +27,7 @@ pub mod relay;
 pub mod schema;
 pub mod send;
 pub mod settle;
-mod stage;
+pub(crate) mod stage;
 mod subject;
 pub mod survive;
 pub mod wait;

@@ -6,14 +6,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::memory::PlainRow;
-use sendoff_core::store::{KeptDesk, OutboxDesk, OutboxStore, TailDesk};
+use sendoff_core::store::{ClaimStore, KeptDesk, OutboxDesk, OutboxStore, TailDesk};
 use sendoff_core::time::Timestamp;
 use sendoff_core::{Message, Result};
 
 /// A store with all of its sides.
-pub trait Store: OutboxStore + OutboxDesk + KeptDesk + TailDesk {}
+pub trait Store: OutboxStore + OutboxDesk + KeptDesk + TailDesk {
+    /// The side of those who claim.
+    fn claims(self: Arc<Self>) -> Arc<dyn ClaimStore>;
+}
 
-impl<T: OutboxStore + OutboxDesk + KeptDesk + TailDesk> Store for T {}
+impl<T: OutboxStore + OutboxDesk + KeptDesk + TailDesk + ClaimStore> Store for T {
+    fn claims(self: Arc<Self>) -> Arc<dyn ClaimStore> {
+        self
+    }
+}
 
 /// What differs between stores.
 #[derive(Debug, Clone, Copy)]

@@ -11,6 +11,7 @@
 //! is in memory is gone when the process is.
 
 mod barrier;
+mod claim;
 mod desk;
 mod kept;
 mod lease;

@@ -309,7 +309,7 @@ fn state_of(columns: &Columns) -> i16 {
     columns.get(0)
 }
 
-fn read(columns: &Columns, state: i16, waiting: bool) -> Row {
+pub(super) fn read(columns: &Columns, state: i16, waiting: bool) -> Row {
     let lane: i16 = columns.get(3);
     let attempts: i32 = columns.get(4);
     // A database that is not UTF-8 can hold a key that is none.
@@ -359,6 +359,6 @@ pub(super) fn lane_number(lane: Lane) -> i16 {
     i16::try_from(lane.0).unwrap_or(i16::MAX)
 }
 
-fn number(bound: usize) -> i64 {
+pub(super) fn number(bound: usize) -> i64 {
     i64::try_from(bound).unwrap_or(i64::MAX)
 }

@@ -16,6 +16,7 @@
 //! about order, retries and batches. They are the relay's.
 
 mod barrier;
+mod claim;
 mod desk;
 mod doctor;
 mod error;

@@ -68,6 +68,7 @@
 //! What does not belong here: a decision about order, retries or batches.
 
 mod barrier;
+mod claim;
 mod desk;
 mod doctor;
 mod error;

@@ -76,6 +76,7 @@ macro_rules! look_columns {
     };
 }
 
+pub(super) mod claim;
 mod keep;
 pub(super) use keep::*;
 

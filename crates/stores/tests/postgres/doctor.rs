@@ -74,6 +74,7 @@ async fn settings_that_weaken_commits_are_named() {
             ("autovacuum".to_owned(), "off".to_owned()),
             ("synchronous_commit".to_owned(), "off".to_owned()),
         ],
+        ..PostgresConfig::default()
     })
     .unwrap();
     let store = open(&server.create_database("shop").unwrap());

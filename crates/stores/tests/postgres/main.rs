@@ -46,6 +46,7 @@ mod rights;
     feature = "sqlx-0_9-postgres"
 ))]
 mod roles;
+mod row_locks;
 mod running;
 mod schema;
 #[cfg(all(

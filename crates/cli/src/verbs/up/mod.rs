@@ -46,7 +46,7 @@ pub(crate) async fn run(
     form: Form,
 ) -> Ending {
     let settings = configuration.relay()?;
-    let patience = settings.stop_timeout;
+    let patience = settings.cancel_after;
     let folder = DataFolder::make(&arguments.data)?;
     // First of all: its lock says whether another `up` runs on this folder.
     let publisher = FilePublisher::open(folder.delivered())?;

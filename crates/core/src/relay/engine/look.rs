@@ -91,6 +91,17 @@ impl Looks {
         self.wanted = true;
     }
 
+    /// Look now at what is new and at what waits.
+    pub(super) fn want_front(&mut self, now: Instant) {
+        self.wanted = true;
+        (self.next_poll, self.next_waiting) = (now, now);
+    }
+
+    /// Look now from 0.
+    pub(super) fn want_full(&mut self, now: Instant) {
+        self.next_full = now;
+    }
+
     pub(super) fn want_if_refused(&mut self) {
         self.wanted |= std::mem::take(&mut self.refused);
     }
@@ -262,6 +273,8 @@ impl Engine {
                 if let Some(after) = sight.next_due_in {
                     self.looks.waiting_in(now, after);
                 }
+                let found = sight.truncated || !sight.rows.is_empty();
+                self.drain_looked(done.number, done.slot == Slot::Front, done.full, found);
                 self.take_rows(sight, done.number, &done.from, done.at);
             }
         }

@@ -56,13 +56,12 @@ impl Engine {
         let size = message.body().len();
         if size > max {
             let error = format!("the body has {size} bytes, the target takes {max}");
+            let error = PublishError::permanent(error);
             return Some(Refusal::Never(QuarantineReason::TooLarge, error));
         }
         match catch_unwind(AssertUnwindSafe(|| self.parts.publisher.check(message))) {
             Ok(Ok(())) => None,
-            Ok(Err(error)) => {
-                Some(Refusal::Never(QuarantineReason::Permanent, error.detail().to_owned()))
-            }
+            Ok(Err(error)) => Some(Refusal::Never(QuarantineReason::Permanent, error)),
             Err(_) => Some(Refusal::NotNow(PublishError::failed(
                 "the publisher panicked when asked whether it takes the message",
             ))),
