@@ -50,7 +50,7 @@ pub(crate) fn reports(target: &str) -> impl Fn(&Report) + Send + Sync + 'static 
 
 fn log(report: &Report, target: &str) {
     match report {
-        Report::Quarantined { seq, message, reason, error, holds } => {
+        Report::Quarantined { seq, message, reason, error, holds, .. } => {
             quarantined((*seq, *holds), message.as_ref(), reason.as_str(), error, target);
         }
         Report::PublishFailed { seq, message, error, holds } => tracing::warn!(
@@ -81,6 +81,10 @@ fn log(report: &Report, target: &str) {
         Report::StoreFailed(error) => tracing::error!(
             event = "store_failed", kind = error.kind().as_str(), %error,
             "the store failed; trying again"
+        ),
+        Report::GateFailed(error) => tracing::error!(
+            event = "gate_failed", kind = error.kind().as_str(), %error,
+            "the gate failed; asking again"
         ),
         Report::Fenced { seqs } => tracing::warn!(
             event = "fenced",

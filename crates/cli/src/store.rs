@@ -9,7 +9,9 @@ use sendoff::barrier::BarrierDesk;
 use sendoff::file::FolderKeys;
 use sendoff::postgres::PostgresStore;
 use sendoff::sqlite::SqliteStore;
-use sendoff::store::{Doctor, KeptDesk, OutboxDesk, OutboxStore, PauseDesk, SchemaState, TailDesk};
+use sendoff::store::{
+    ClaimStore, Doctor, KeptDesk, OutboxDesk, OutboxStore, PauseDesk, SchemaState, TailDesk,
+};
 use sendoff::{Error, ErrorKind};
 
 use crate::configuration::{Configuration, FILE_DEFAULT, Origin};
@@ -24,6 +26,7 @@ const EXAMPLES: &str =
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) outbox: Arc<dyn OutboxStore>,
+    pub(crate) claims: Arc<dyn ClaimStore>,
     pub(crate) desk: Arc<dyn OutboxDesk>,
     pub(crate) barriers: Arc<dyn BarrierDesk>,
     pub(crate) kept: Arc<dyn KeptDesk>,
@@ -70,13 +73,14 @@ impl Store {
         }
     }
 
-    fn of<S: OutboxStore + OutboxDesk + BarrierDesk + PauseDesk + KeptDesk + TailDesk + Doctor>(
-        store: Arc<S>,
-        url: &str,
-        remedy: String,
-    ) -> Self {
+    fn of<S>(store: Arc<S>, url: &str, remedy: String) -> Self
+    where
+        S: OutboxStore + ClaimStore + OutboxDesk + BarrierDesk + PauseDesk + KeptDesk + TailDesk,
+        S: Doctor,
+    {
         Self {
             outbox: store.clone(),
+            claims: store.clone(),
             desk: store.clone(),
             barriers: store.clone(),
             pauses: store.clone(),

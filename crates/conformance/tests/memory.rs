@@ -94,3 +94,9 @@ impl OpenTransaction for Open {
 }
 
 sendoff_conformance::store_suite!(Memory);
+
+mod relays {
+    use super::Memory;
+
+    sendoff_conformance::relay_suite!(Memory);
+}

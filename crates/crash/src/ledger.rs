@@ -8,6 +8,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::order::{Order, SOURCE};
+use crate::relay::Mode;
 
 /// A committed row of `orders`.
 #[derive(Debug, Clone)]
@@ -102,17 +103,17 @@ pub struct Ledger {
     orders: HashMap<u128, Committed>,
     arrived: HashSet<u128>,
     versions: HashMap<String, i64>,
-    /// Keys have no order: a message that fails gives up its place.
+    /// Keys have no order: a message that fails gives up its place, or nobody has promised one.
     unordered: bool,
     findings: Findings,
     suspects: Vec<Suspect>,
 }
 
 impl Ledger {
-    /// A ledger of relays under this policy.
+    /// A ledger of relays of this kind, under this policy.
     #[must_use]
-    pub fn of(hold: Hold) -> Self {
-        Self { unordered: hold == Hold::None, ..Self::default() }
+    pub fn of(mode: Mode, hold: Hold) -> Self {
+        Self { unordered: mode == Mode::RowLocks || hold == Hold::None, ..Self::default() }
     }
 
     /// Books one stretch: the orders that committed in it and what arrived since, in the order of
@@ -190,7 +191,7 @@ impl Ledger {
         } else if let Some(key) = &row.order.key {
             let last = self.versions.entry(key.clone()).or_default();
             if row.version > *last || self.unordered {
-                *last = row.version;
+                *last = row.version.max(*last);
             } else {
                 let last = *last;
                 let versions = row.version - 2..=last;

@@ -8,15 +8,39 @@ use std::time::Duration;
 use sendoff::file::FilePublisher;
 use sendoff::nats::{NatsOptions, NatsPublisher};
 use sendoff::postgres::{PostgresOptions, PostgresStore};
-use sendoff::relay::{Backoff, Hold, RelaySettings, Tally};
+use sendoff::relay::{Backoff, Hold, RelaySettings, RowLockRelay, RowLockSettings, Tally};
 use sendoff::sqlite::{SqliteOptions, SqliteStore};
-use sendoff::store::OutboxStore;
+use sendoff::store::{ClaimStore, OutboxStore};
 use sendoff::{Publisher, Relay};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failed;
 use crate::marks::Marks;
-use crate::watched::{Trouble, WatchedPublisher, WatchedStore};
+use crate::watched::{Trouble, WatchedClaims, WatchedPublisher, WatchedStore};
+
+/// A kind of relay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Mode {
+    /// Lanes and leases.
+    #[default]
+    Lanes,
+    /// Row locks. Nothing holds back what comes behind a message in quarantine, so there is no poison.
+    RowLocks,
+}
+
+impl Mode {
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Lanes => "lanes",
+            Self::RowLocks => "row-locks",
+        }
+    }
+}
+
+/// So many messages are claimed at once.
+const BATCH: usize = 4;
 
 /// What a relay process is told.
 #[derive(Debug, Clone, clap::Args)]
@@ -39,6 +63,9 @@ pub struct RelayArguments {
     /// What a failed message holds back.
     #[arg(long, default_value_t = Hold::Key)]
     pub hold: Hold,
+    /// The kind of relay.
+    #[arg(long, value_enum, default_value_t)]
+    pub mode: Mode,
     /// Of so many messages one fails the first time.
     #[arg(long, default_value_t = 40)]
     pub fails_one_in: u128,
@@ -54,19 +81,41 @@ pub struct RelayArguments {
 pub async fn run(arguments: RelayArguments) -> io::Result<Tally> {
     let mut term = signal(SignalKind::terminate())?;
     let marks = Arc::new(Marks::create(&arguments.marks)?);
-    let store = Arc::new(WatchedStore::new(open_store(&arguments.store)?, marks.clone()));
+    let (store, claims) = open_store(&arguments.store)?;
     let lease = Duration::from_millis(arguments.lease_ms);
     let publish_timeout = lease.mul_f64(0.6);
     let publisher = Arc::new(WatchedPublisher::new(
         open_publisher(&arguments.to)?,
-        marks,
+        marks.clone(),
         Trouble {
             fails_one_in: arguments.fails_one_in,
             stubborn_one_in: arguments.stubborn_one_in,
-            healed: arguments.healed,
+            healed: (arguments.mode == Mode::Lanes).then_some(arguments.healed),
         },
         publish_timeout,
     ));
+    let harness_gone = harness_gone();
+    let stop = async move {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = harness_gone => {}
+        }
+    };
+    if arguments.mode == Mode::RowLocks {
+        let claims = Arc::new(WatchedClaims::new(claims, marks));
+        let relay = RowLockRelay::builder(claims, publisher)
+            .settings(RowLockSettings {
+                batch: BATCH,
+                publish_timeout,
+                poll: Duration::from_millis(25),
+                ..RowLockSettings::default()
+            })
+            .report(|report| eprintln!("{report:?}"))
+            .build()
+            .map_err(|error| failed("building the relay", error))?;
+        return Ok(relay.run(stop).await);
+    }
+    let store = Arc::new(WatchedStore::new(store, marks));
     let relay = Relay::builder(store, publisher.clone())
         .settings(RelaySettings {
             lease,
@@ -80,13 +129,6 @@ pub async fn run(arguments: RelayArguments) -> io::Result<Tally> {
         .build()
         .map_err(|error| failed("building the relay", error))?;
     publisher.name_relay(relay.id().as_str());
-    let harness_gone = harness_gone();
-    let stop = async move {
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = harness_gone => {}
-        }
-    };
     Ok(relay.run(stop).await)
 }
 
@@ -101,14 +143,19 @@ fn harness_gone() -> tokio::sync::oneshot::Receiver<()> {
     seen
 }
 
-fn open_store(url: &str) -> io::Result<Arc<dyn OutboxStore>> {
+/// The two sides of a store that relays have.
+type Sides = (Arc<dyn OutboxStore>, Arc<dyn ClaimStore>);
+
+fn open_store(url: &str) -> io::Result<Sides> {
     let doing = "opening the store";
     if let Some(path) = url.strip_prefix("sqlite:") {
         let store = SqliteStore::open(path.as_ref(), SqliteOptions::default());
-        return Ok(Arc::new(store.map_err(|error| failed(doing, error))?));
+        let store = Arc::new(store.map_err(|error| failed(doing, error))?);
+        return Ok((store.clone(), store));
     }
     let store = PostgresStore::new(url, PostgresOptions::default());
-    Ok(Arc::new(store.map_err(|error| failed(doing, error))?))
+    let store = Arc::new(store.map_err(|error| failed(doing, error))?);
+    Ok((store.clone(), store))
 }
 
 fn open_publisher(url: &str) -> io::Result<Arc<dyn Publisher>> {

@@ -14,6 +14,7 @@ use crate::failed;
 use crate::ground::{Ground, StoreKind, TargetKind};
 use crate::ledger::{Explained, Ledger};
 use crate::outcome::Outcome;
+use crate::relay::Mode;
 use crate::relays::Relays;
 use crate::round::{Fault, Strike, strike};
 use crate::writers::Writers;
@@ -34,6 +35,9 @@ pub struct Settings {
     /// The broker. A file has one writer, so it goes with one relay.
     #[arg(long, value_enum, default_value_t = TargetKind::Nats)]
     pub to: TargetKind,
+    /// The kind of relay. With row locks nobody promises an order, so it is not compared.
+    #[arg(long, value_enum, default_value_t)]
+    pub mode: Mode,
     /// What strikes. Default: all that this database and this broker can have.
     #[arg(long, value_enum, value_delimiter = ',')]
     pub faults: Vec<Fault>,
@@ -152,6 +156,7 @@ impl<'a> Run<'a> {
             ("--healed", healed(&ground)),
             ("--lease-ms", settings.lease_ms.to_string()),
             ("--hold", settings.hold.to_string()),
+            ("--mode", settings.mode.as_str().to_owned()),
         ];
         let arguments =
             arguments.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect();
@@ -163,7 +168,7 @@ impl<'a> Run<'a> {
             settings,
             ground,
             relays,
-            ledger: Ledger::of(settings.hold),
+            ledger: Ledger::of(settings.mode, settings.hold),
             random: fastrand::Rng::with_seed(seed),
             faults: faults(settings)?,
             strikes: Vec::new(),

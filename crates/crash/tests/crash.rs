@@ -70,6 +70,15 @@ fn under_none_nothing_is_lost_or_made_up() {
 }
 
 #[test]
+fn nothing_is_lost_or_made_up_by_relays_with_row_locks() {
+    let outcome = outcome_of("--rounds 12 --mode row-locks --lease-ms 2000 --relays 1,2");
+    assert_kept(&outcome, 12);
+    let outcome =
+        outcome_of("--rounds 4 --mode row-locks --store sqlite --lease-ms 2000 --relays 1");
+    assert_kept(&outcome, 4);
+}
+
+#[test]
 fn a_stream_that_deduplicates_by_id_sees_each_message_once() {
     let outcome = outcome_of("--rounds 12 --lease-ms 600 --relays 2 --dedup-ms 120000");
     assert_kept(&outcome, 12);

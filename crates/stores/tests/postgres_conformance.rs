@@ -270,3 +270,15 @@ mod through_a_pooler {
 
     sendoff_conformance::store_suite!(Postgres);
 }
+
+mod relays {
+    use super::Postgres;
+
+    sendoff_conformance::relay_suite!(Postgres);
+}
+
+mod relays_through_a_pooler {
+    type Postgres = super::Database<super::Pooled>;
+
+    sendoff_conformance::relay_suite!(Postgres);
+}

@@ -176,3 +176,9 @@ mod service {
 }
 
 sendoff_conformance::store_suite!(Sqlite);
+
+mod relays {
+    use super::Sqlite;
+
+    sendoff_conformance::relay_suite!(Sqlite);
+}

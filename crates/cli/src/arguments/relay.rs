@@ -20,6 +20,12 @@ pub(crate) struct RelayArguments {
     /// With --once: give up after this long
     #[arg(long, value_name = "DURATION", requires = "once")]
     pub(crate) max_wait: Option<String>,
+    /// How rows are shared out: `lanes`, or `row-locks` (each batch is published while it is locked)
+    #[arg(long, value_name = "lanes|row-locks")]
+    mode: Option<String>,
+    /// With --mode row-locks: the most messages that are claimed at once
+    #[arg(long, value_name = "N")]
+    batch: Option<String>,
     /// How long a lease lasts without a renewal: how long others wait after this relay's death
     #[arg(long, value_name = "DURATION")]
     lease: Option<String>,
@@ -54,9 +60,12 @@ pub(crate) struct RelayArguments {
     /// one relay), or none
     #[arg(long, value_name = "key|all|none")]
     hold: Option<String>,
-    /// How long a stop waits for what is in flight
+    /// How long the relay goes on claiming after a stop, for what is committed meanwhile
     #[arg(long, value_name = "DURATION")]
-    stop_timeout: Option<String>,
+    drain: Option<String>,
+    /// When publishes that are still in flight after a stop are cancelled; longer than the drain
+    #[arg(long, value_name = "DURATION")]
+    cancel_after: Option<String>,
     /// Answer /health/live, /health/ready and /metrics here, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
@@ -67,6 +76,8 @@ impl RelayArguments {
         let mut flags = self.store.flags();
         flags.extend([
             ("to", "--to", self.to.as_deref()),
+            ("relay.mode", "--mode", self.mode.as_deref()),
+            ("relay.batch", "--batch", self.batch.as_deref()),
             ("relay.lease", "--lease", self.lease.as_deref()),
             ("relay.publish_timeout", "--publish-timeout", self.publish_timeout.as_deref()),
             ("relay.poll", "--poll", self.poll.as_deref()),
@@ -78,7 +89,8 @@ impl RelayArguments {
             ("relay.backoff_max", "--backoff-max", self.backoff_max.as_deref()),
             ("relay.attempts_max", "--attempts-max", self.attempts_max.as_deref()),
             ("relay.hold", "--hold", self.hold.as_deref()),
-            ("relay.stop_timeout", "--stop-timeout", self.stop_timeout.as_deref()),
+            ("relay.drain", "--drain", self.drain.as_deref()),
+            ("relay.cancel_after", "--cancel-after", self.cancel_after.as_deref()),
             ("relay.listen", "--listen", self.listen.as_deref()),
         ]);
         flags

@@ -7,6 +7,7 @@ mod environment;
 mod file;
 mod list;
 mod routes;
+mod row_locks;
 mod table;
 mod value;
 
@@ -315,7 +316,8 @@ impl Configuration {
             },
             attempts_max: self.unless_never("relay.attempts_max", Self::count)?,
             hold,
-            stop_timeout: self.duration("relay.stop_timeout")?,
+            drain: self.duration("relay.drain")?,
+            cancel_after: self.duration("relay.cancel_after")?,
             alerts: AlertSettings {
                 every: self.duration("relay.alert_every")?,
                 age: self.unless_never("relay.alert_age", Self::duration)?,
@@ -340,7 +342,7 @@ fn wrong(value: &Value, why: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn empty() -> Configuration {
+    pub(super) fn empty() -> Configuration {
         Configuration {
             values: Vec::new(),
             items: Vec::new(),

@@ -52,10 +52,18 @@ enum Role {
 
 /// The handles of a relay that runs.
 #[derive(Debug)]
-struct Running {
-    readiness: Readiness,
-    progress: Progress,
-    timings: Timings,
+pub(crate) struct Running {
+    pub(crate) readiness: Readiness,
+    pub(crate) progress: Progress,
+    pub(crate) timings: Timings,
+}
+
+impl Running {
+    /// A relay with lanes.
+    pub(crate) fn of(relay: &Relay) -> Self {
+        let (readiness, progress) = (relay.readiness(), relay.progress());
+        Self { readiness, progress, timings: relay.timings() }
+    }
 }
 
 impl Observed {
@@ -72,11 +80,10 @@ impl Observed {
     }
 
     /// The relay has been built and begins.
-    pub(crate) fn begins(&self, relay: &Relay) {
+    pub(crate) fn begins(&self, relay: Running) {
         if let Role::Relay { running, .. } = &self.0.role {
-            let (readiness, progress) = (relay.readiness(), relay.progress());
             // There is one relay; a second one would be a mistake that changes nothing here.
-            let _ = running.set(Running { readiness, progress, timings: relay.timings() });
+            let _ = running.set(relay);
         }
     }
 

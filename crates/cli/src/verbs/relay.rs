@@ -1,23 +1,25 @@
 //! `sendoff relay`: publishes what is committed, until it is stopped or, with `--once`, drained.
 
+mod motion;
 mod progress;
 
 use std::time::Duration;
 
-use sendoff::relay::{Once, OnceEnd, Relay, RelaySettings, Routes, Tally};
+use sendoff::relay::{Once, OnceEnd, Tally};
 use sendoff::{Error, ErrorKind};
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::arguments::RelayArguments;
 use crate::configuration::{Configuration, parse_duration};
-use crate::exit::{Ending, Exit, Failure};
-use crate::log;
+use crate::exit::{Ending, Exit};
 use crate::observe::{Observed, Server};
 use crate::output::{Form, grouped};
 use crate::stop::Stop;
 use crate::store::Store;
 use crate::target::Targets;
+
+use motion::Motion;
 
 /// Between two looks at a store that cannot be reached at the start.
 const SCHEMA_RETRY: Duration = Duration::from_secs(1);
@@ -28,7 +30,7 @@ pub(crate) async fn run(
     arguments: &RelayArguments,
     form: Form,
 ) -> Ending {
-    let settings = configuration.relay()?;
+    let settings = motion::Settings::of(configuration)?;
     let until = arguments
         .max_wait
         .as_deref()
@@ -57,11 +59,13 @@ pub(crate) async fn run(
         checked = schema(&store) => checked?,
         () = &mut enough => return never_began(arguments.once),
     }
-    let Targets { routes, shown, is_stdout } = target;
-    let relay = build(&store, (routes, &shown), settings)?;
-    observed.begins(&relay);
+    let Targets { shown, is_stdout, .. } = &target;
+    let is_stdout = *is_stdout;
+    let relay = Motion::build(&store, &target, settings)?;
+    observed.begins(relay.running());
     tracing::info!(
-        event = "started", relay = %relay.id(), from = store.shown, to = shown, once = arguments.once,
+        event = "started", relay = %relay.id(), mode = relay.mode(), from = store.shown, to = shown,
+        once = arguments.once,
         "the relay starts"
     );
     let progress = progress::Line::begin(&relay);
@@ -111,18 +115,6 @@ fn is_passing(kind: ErrorKind) -> bool {
         kind,
         ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Conflict | ErrorKind::Locked
     )
-}
-
-fn build(
-    store: &Store,
-    (routes, shown): (Routes, &str),
-    settings: RelaySettings,
-) -> Result<Relay, Failure> {
-    let relay = Relay::routed(store.outbox.clone(), routes)
-        .settings(settings)
-        .report(log::reports(shown))
-        .build()?;
-    Ok(relay)
 }
 
 /// Stopped before the store could be reached.

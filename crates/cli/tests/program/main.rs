@@ -20,6 +20,7 @@ mod postgres;
 mod quarantine;
 mod relay;
 mod routes;
+mod row_locks;
 mod send;
 mod serve;
 mod serve_callback;

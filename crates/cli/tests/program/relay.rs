@@ -38,7 +38,7 @@ fn a_second_signal_ends_it_at_once() {
         "relay",
         "--to",
         "stdout:",
-        "--stop-timeout",
+        "--cancel-after",
         "1h",
         "--lease",
         "2h",

@@ -14,6 +14,7 @@
 )]
 
 pub mod backlog;
+pub mod claim;
 pub mod desk;
 pub mod fence;
 pub mod hold;
@@ -29,7 +30,7 @@ pub mod route;
 pub mod schema;
 pub mod send;
 pub mod settle;
-mod stage;
+pub(crate) mod stage;
 mod subject;
 pub mod survive;
 pub mod wait;

@@ -15,22 +15,22 @@ use sendoff_core::{Error, Message, Result};
 use super::subject::{Store, Subject};
 
 /// Longer than any case takes.
-pub(super) const LONG: Duration = Duration::from_secs(600);
+pub(crate) const LONG: Duration = Duration::from_secs(600);
 /// Short enough to sit out.
-pub(super) const SHORT: Duration = Duration::from_millis(20);
+pub(crate) const SHORT: Duration = Duration::from_millis(20);
 /// The source of the suite's messages.
-pub(super) const SOURCE: &str = "suite";
+pub(crate) const SOURCE: &str = "suite";
 /// How long a case waits for what has to happen.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A migrated store on data of its own.
-pub(super) struct Stage<S> {
-    pub(super) subject: S,
-    pub(super) store: Arc<dyn Store>,
+pub(crate) struct Stage<S> {
+    pub(crate) subject: S,
+    pub(crate) store: Arc<dyn Store>,
 }
 
 impl<S: Subject> Stage<S> {
-    pub(super) async fn new() -> Result<Self> {
+    pub(crate) async fn new() -> Result<Self> {
         let subject = S::empty().await?;
         let store = subject.open().await?;
         store.migrate().await?;
@@ -38,33 +38,33 @@ impl<S: Subject> Stage<S> {
     }
 
     /// Commits messages in one transaction of a caller's.
-    pub(super) async fn send(&self, messages: &[Message]) -> Result<()> {
+    pub(crate) async fn send(&self, messages: &[Message]) -> Result<()> {
         let mut transaction = self.subject.begin().await?;
         transaction.send(messages).await?;
         transaction.commit().await
     }
 
     /// Commits messages with these ids and one key.
-    pub(super) async fn send_keyed(&self, key: &str, ids: &[&str]) -> Result<()> {
+    pub(crate) async fn send_keyed(&self, key: &str, ids: &[&str]) -> Result<()> {
         let messages =
             ids.iter().map(|id| message(id).key(key).build()).collect::<Result<Vec<_>>>()?;
         self.send(&messages).await
     }
 
     /// A relay on a handle of its own, which holds nothing yet.
-    pub(super) async fn relay(&self) -> Result<Owner> {
+    pub(crate) async fn relay(&self) -> Result<Owner> {
         Ok(Owner { store: self.subject.open().await?, id: RelayId::new(), lanes: Vec::new() })
     }
 
     /// A relay that holds what it got, for long.
-    pub(super) async fn owner(&self) -> Result<Owner> {
+    pub(crate) async fn owner(&self) -> Result<Owner> {
         let mut owner = self.relay().await?;
         owner.lease(LONG).await?;
         Ok(owner)
     }
 
     /// Lets the relay's leases lapse, and its own row with them.
-    pub(super) async fn lapse(&self, owner: &Owner) -> Result<()> {
+    pub(crate) async fn lapse(&self, owner: &Owner) -> Result<()> {
         let request = owner.request(SHORT, Ask::Nothing);
         owner.store.lease(&request).await?;
         self.subject.pass(SHORT * 2).await;
@@ -75,7 +75,7 @@ impl<S: Subject> Stage<S> {
     ///
     /// # Panics
     /// Where it does not come in time.
-    pub(super) async fn eventually<T, F>(
+    pub(crate) async fn eventually<T, F>(
         &self,
         what: &str,
         mut found: impl FnMut() -> F,
@@ -94,38 +94,38 @@ impl<S: Subject> Stage<S> {
     }
 
     /// A time by the database's clock.
-    pub(super) async fn time_in(&self, wait: Duration) -> Result<Timestamp> {
+    pub(crate) async fn time_in(&self, wait: Duration) -> Result<Timestamp> {
         let now = self.subject.now().await?;
         now.checked_add(wait).map_err(|error| Error::invalid("making a time", error.to_string()))
     }
 
     /// Where the one message with this id is; `None` where it is nowhere.
-    pub(super) async fn find(&self, id: &str) -> Result<Option<Standing>> {
+    pub(crate) async fn find(&self, id: &str) -> Result<Option<Standing>> {
         let mut found = self.store.find(id, None).await?;
         assert!(found.len() < 2, "{id} is in two places");
         Ok(found.pop())
     }
 
-    pub(super) async fn place(&self, id: &str) -> Result<Option<Place>> {
+    pub(crate) async fn place(&self, id: &str) -> Result<Option<Place>> {
         Ok(self.find(id).await?.map(|standing| standing.place))
     }
 }
 
 /// Begins a message of the suite.
-pub(super) fn message(id: &str) -> sendoff_core::message::MessageBuilder {
+pub(crate) fn message(id: &str) -> sendoff_core::message::MessageBuilder {
     Message::builder(SOURCE, "suite.topic").id(id)
 }
 
 /// A relay, reduced to its verbs.
 #[derive(Debug, Clone)]
-pub(super) struct Owner {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) id: RelayId,
-    pub(super) lanes: Vec<LaneLease>,
+pub(crate) struct Owner {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) id: RelayId,
+    pub(crate) lanes: Vec<LaneLease>,
 }
 
 impl Owner {
-    pub(super) fn request(&self, ttl: Duration, ask: Ask) -> LeaseRequest {
+    pub(crate) fn request(&self, ttl: Duration, ask: Ask) -> LeaseRequest {
         LeaseRequest {
             relay: self.id.clone(),
             target: None,
@@ -137,14 +137,14 @@ impl Owner {
     }
 
     /// Renews what it has and takes up to its share.
-    pub(super) async fn lease(&mut self, ttl: Duration) -> Result<LeaseGrant> {
+    pub(crate) async fn lease(&mut self, ttl: Duration) -> Result<LeaseGrant> {
         let grant = self.store.lease(&self.request(ttl, Ask::Share)).await?;
         self.lanes.clone_from(&grant.lanes);
         Ok(grant)
     }
 
     /// Gives back lanes beyond `keep` of them, and renews the rest.
-    pub(super) async fn shrink_to(&mut self, keep: usize) -> Result<LeaseGrant> {
+    pub(crate) async fn shrink_to(&mut self, keep: usize) -> Result<LeaseGrant> {
         let mut request = self.request(LONG, Ask::Share);
         request.release = request.keep.split_off(keep.min(request.keep.len()));
         let grant = self.store.lease(&request).await?;
@@ -153,7 +153,7 @@ impl Owner {
     }
 
     /// A look at everything that is due in its lanes.
-    pub(super) fn look_at_all(&self) -> Look {
+    pub(crate) fn look_at_all(&self) -> Look {
         Look {
             reading: sendoff_core::store::Reading::Lanes,
             lanes: self.lanes.iter().map(|lease| LaneLook { lane: lease.lane, after: 0 }).collect(),
@@ -167,16 +167,16 @@ impl Owner {
         }
     }
 
-    pub(super) async fn look(&self) -> Result<Sight> {
+    pub(crate) async fn look(&self) -> Result<Sight> {
         self.store.look(&self.look_at_all()).await
     }
 
-    pub(super) async fn rows(&self) -> Result<Vec<Row>> {
+    pub(crate) async fn rows(&self) -> Result<Vec<Row>> {
         Ok(self.look().await?.rows)
     }
 
     /// The ids of what a look gives as messages, in its order.
-    pub(super) async fn ids(&self) -> Result<Vec<String>> {
+    pub(crate) async fn ids(&self) -> Result<Vec<String>> {
         Ok(ids_of(&self.rows().await?))
     }
 
@@ -184,20 +184,20 @@ impl Owner {
     ///
     /// # Panics
     /// Where it is not.
-    pub(super) async fn row(&self, id: &str) -> Result<Row> {
+    pub(crate) async fn row(&self, id: &str) -> Result<Row> {
         let row = self.seen(id).await?;
         assert!(row.is_some(), "a look does not give {id}");
         row.ok_or_else(|| Error::invalid("looking", "not seen"))
     }
 
     /// The row of a message, where a look gives it.
-    pub(super) async fn seen(&self, id: &str) -> Result<Option<Row>> {
+    pub(crate) async fn seen(&self, id: &str) -> Result<Option<Row>> {
         let rows = self.rows().await?;
         Ok(rows.into_iter().find(|row| id_of(row) == Some(id)))
     }
 
     /// The verdict on a row, under the epoch at which this relay holds (or held) its lane.
-    pub(super) fn verdict(&self, row: &Row, outcome: Outcome) -> Verdict {
+    pub(crate) fn verdict(&self, row: &Row, outcome: Outcome) -> Verdict {
         let held = self.lanes.iter().find(|lease| lease.lane == row.lane);
         Verdict {
             seq: row.seq,
@@ -208,13 +208,13 @@ impl Owner {
         }
     }
 
-    pub(super) async fn settle(&self, row: &Row, outcome: Outcome) -> Result<Settled> {
+    pub(crate) async fn settle(&self, row: &Row, outcome: Outcome) -> Result<Settled> {
         let verdict = self.verdict(row, outcome);
         self.store.settle(&self.id, &[verdict]).await
     }
 
     /// Settles as held what a look gives as blocked, as a relay does: so many rows.
-    pub(super) async fn hold_blocked(&self, expected: usize) -> Result<()> {
+    pub(crate) async fn hold_blocked(&self, expected: usize) -> Result<()> {
         let rows = self.rows().await?;
         let blocked: Vec<Verdict> = rows
             .iter()
@@ -229,12 +229,12 @@ impl Owner {
     ///
     /// # Panics
     /// Where a look gives anything but messages.
-    pub(super) async fn drain(&self) -> Result<Vec<String>> {
+    pub(crate) async fn drain(&self) -> Result<Vec<String>> {
         self.drain_rows(false).await
     }
 
     /// The same, and what is blocked is held, as a relay does.
-    pub(super) async fn drain_holding(&self) -> Result<Vec<String>> {
+    pub(crate) async fn drain_holding(&self) -> Result<Vec<String>> {
         self.drain_rows(true).await
     }
 
@@ -258,28 +258,28 @@ impl Owner {
     }
 }
 
-pub(super) fn id_of(row: &Row) -> Option<&str> {
+pub(crate) fn id_of(row: &Row) -> Option<&str> {
     match &row.content {
         Content::Message(message) => Some(message.id()),
         Content::Undecodable(_) | Content::Blocked => None,
     }
 }
 
-pub(super) fn ids_of(rows: &[Row]) -> Vec<String> {
+pub(crate) fn ids_of(rows: &[Row]) -> Vec<String> {
     rows.iter().filter_map(id_of).map(str::to_owned).collect()
 }
 
-pub(super) fn published(releases: bool) -> Outcome {
+pub(crate) fn published(releases: bool) -> Outcome {
     Outcome::Published { releases }
 }
 
 /// A failure that counts and holds the key.
-pub(super) fn retry(after: Duration) -> Outcome {
+pub(crate) fn retry(after: Duration) -> Outcome {
     Outcome::Retry { after, error: "the target said no".to_owned(), counts: true, holds: true }
 }
 
 /// Set aside for good, holding the key.
-pub(super) fn quarantined() -> Outcome {
+pub(crate) fn quarantined() -> Outcome {
     Outcome::Quarantined {
         reason: QuarantineReason::Permanent,
         error: "the target can never take it".to_owned(),
@@ -288,7 +288,7 @@ pub(super) fn quarantined() -> Outcome {
 }
 
 /// A row as another program writes it.
-pub(super) fn plain(id: &str) -> PlainRow {
+pub(crate) fn plain(id: &str) -> PlainRow {
     PlainRow {
         id: id.to_owned(),
         source: SOURCE.to_owned(),
@@ -299,7 +299,7 @@ pub(super) fn plain(id: &str) -> PlainRow {
 }
 
 /// What a task came back with.
-pub(super) fn joined<T>(
+pub(crate) fn joined<T>(
     ended: std::result::Result<Result<T>, tokio::task::JoinError>,
 ) -> Result<T> {
     match ended {

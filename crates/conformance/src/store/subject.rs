@@ -6,14 +6,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::memory::PlainRow;
-use sendoff_core::store::{KeptDesk, OutboxDesk, OutboxStore, PauseDesk, TailDesk};
+use sendoff_core::store::{ClaimStore, KeptDesk, OutboxDesk, OutboxStore, PauseDesk, TailDesk};
 use sendoff_core::time::Timestamp;
 use sendoff_core::{Message, Result};
 
 /// A store with all of its sides.
-pub trait Store: OutboxStore + OutboxDesk + PauseDesk + KeptDesk + TailDesk {}
+pub trait Store: OutboxStore + OutboxDesk + PauseDesk + KeptDesk + TailDesk {
+    /// The side of those who claim.
+    fn claims(self: Arc<Self>) -> Arc<dyn ClaimStore>;
+}
 
-impl<T: OutboxStore + OutboxDesk + PauseDesk + KeptDesk + TailDesk> Store for T {}
+impl<T: OutboxStore + OutboxDesk + PauseDesk + KeptDesk + TailDesk + ClaimStore> Store for T {
+    fn claims(self: Arc<Self>) -> Arc<dyn ClaimStore> {
+        self
+    }
+}
 
 /// What differs between stores.
 #[derive(Debug, Clone, Copy)]

@@ -32,13 +32,12 @@ struct Kept {
 
 impl State {
     /// Keeps a published row, where the store is told to.
-    pub(super) fn shelve(&mut self, row: Stored, relay: &str, now: Timestamp) {
+    pub(super) fn shelve(&mut self, row: Stored, target: Option<String>, now: Timestamp) {
         let was_kept = self.shelf.resent.remove(&row.seq);
         if !self.shelf.retention.keeps() || was_kept || row.plain.topic.starts_with(RESERVED_PREFIX)
         {
             return;
         }
-        let target = self.relays.get(relay).and_then(|relay| relay.target.clone());
         let n = i64::try_from(self.published).unwrap_or(i64::MAX);
         let mark = KeptMark { published_at: micros(now), n, seq: row.seq };
         self.shelf.kept.insert(mark, Kept { row, target });

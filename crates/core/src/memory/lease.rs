@@ -21,8 +21,11 @@ impl State {
         self.keep(request, until);
         let relays = self.relays.len();
         let share = self.lanes.len().div_ceil(relays.max(1));
+        // Rows that are claimed under locks are nobody's to read without.
+        let is_claimed = self.claims.values().any(|until| *until > now);
         let others = || self.lanes.iter().any(|lane| lane.is_others(me, now));
         match request.ask {
+            Ask::Share | Ask::All if is_claimed => {}
             Ask::Share => self.take(me, share, now, until),
             Ask::All if !others() => self.take(me, self.lanes.len(), now, until),
             Ask::All => drop(self.relays.remove(me)),

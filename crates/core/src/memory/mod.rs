@@ -12,6 +12,7 @@
 
 mod backlog;
 mod barrier;
+mod claim;
 mod desk;
 mod kept;
 mod lease;

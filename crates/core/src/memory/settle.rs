@@ -15,6 +15,7 @@ impl State {
         verdicts: &[Verdict],
         now: Timestamp,
     ) -> Settled {
+        let target = self.relays.get(relay.as_str()).and_then(|relay| relay.target.clone());
         let mut settled = Settled::default();
         let mut freed: Vec<(&Verdict, bool)> = Vec::new();
         let mut passing: Vec<&Verdict> = Vec::new();
@@ -29,7 +30,7 @@ impl State {
                     if let Some(row) = self.remove(verdict.seq) {
                         settled.published += 1;
                         self.published += 1;
-                        self.shelve(row, relay.as_str(), now);
+                        self.shelve(row, target.clone(), now);
                         freed.push((verdict, *releases && !fenced));
                     }
                 }

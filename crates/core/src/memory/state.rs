@@ -37,6 +37,11 @@ pub(super) struct State {
     pub(super) pairs: BTreeMap<(String, String), Pair>,
     pub(super) lanes: Vec<LaneRow>,
     pub(super) relays: BTreeMap<String, RelayRow>,
+    /// Claims that are open, by number: until when.
+    pub(super) claims: HashMap<u64, Timestamp>,
+    pub(super) claim_last: u64,
+    /// Rows that are locked, and by which claim.
+    pub(super) locked: HashMap<i64, u64>,
     pub(super) published: u64,
     pub(super) shelf: Shelf,
     pub(super) seq_last: i64,
@@ -112,6 +117,9 @@ impl State {
             pairs: BTreeMap::new(),
             lanes: vec![LaneRow::default(); count],
             relays: BTreeMap::new(),
+            claims: HashMap::new(),
+            claim_last: 0,
+            locked: HashMap::new(),
             published: 0,
             shelf: Shelf::default(),
             seq_last: 0,

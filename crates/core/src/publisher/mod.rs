@@ -3,6 +3,7 @@
 mod hand_over;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use hand_over::{Answers, HandOver};
@@ -125,18 +126,27 @@ pub enum PublishClass {
     TimedOut,
 }
 
-/// A failed publish.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A failed publish. Two are equal where class and detail are.
+#[derive(Debug, Clone)]
 pub struct PublishError {
     class: PublishClass,
     detail: String,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
+
+impl PartialEq for PublishError {
+    fn eq(&self, other: &Self) -> bool {
+        (self.class, &self.detail) == (other.class, &other.detail)
+    }
+}
+
+impl Eq for PublishError {}
 
 impl PublishError {
     /// A failure of `class`; `detail` is cleaned by [`clean_error`] and must not quote the body.
     #[must_use]
     pub fn new(class: PublishClass, detail: impl AsRef<str>) -> Self {
-        Self { class, detail: clean_error(detail.as_ref()) }
+        Self { class, detail: clean_error(detail.as_ref()), source: None }
     }
 
     /// Shorthand for a failure that no retry mends.
@@ -155,6 +165,14 @@ impl PublishError {
     #[must_use]
     pub fn unreachable(detail: impl AsRef<str>) -> Self {
         Self::new(PublishClass::Unreachable, detail)
+    }
+
+    /// Keeps the failure behind this one reachable through [`std::error::Error::source`], for whoever takes
+    /// the relay's reports. It is not stored, and not shown.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(source));
+        self
     }
 
     /// What the failure means.
@@ -176,4 +194,8 @@ impl fmt::Display for PublishError {
     }
 }
 
-impl std::error::Error for PublishError {}
+impl std::error::Error for PublishError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}

@@ -6,17 +6,23 @@
 //!
 //! What reads what: [`RelaySettings`] and the pure parts (`route`, `window`, `lanes`, `breaker`,
 //! `backoff`) know nothing of time or tasks; `engine` is the loop that drives them; [`Report`], [`Readiness`]
-//! and [`Progress`] are what it tells its owner.
+//! and [`Progress`] are what it tells its owner. [`RowLockRelay`] and [`BatchRelay`] are relays of another
+//! kind, on a port of their own: they claim rows and publish them while they are claimed.
 
 mod alerts;
 mod backoff;
+mod batch;
 mod breaker;
+mod deliver;
 mod engine;
+mod gate;
 mod lanes;
 mod once;
 mod policy;
+mod receive;
 mod report;
 mod route;
+mod row_locks;
 mod settings;
 mod timings;
 mod trace;
@@ -27,14 +33,19 @@ mod tests;
 
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub use alerts::{Alert, AlertSettings, COUNT_BOUND_MAX};
 pub use backoff::Backoff;
+pub use batch::{BatchRelay, BatchSettings, DRAIN_PASSES_MAX, Flushed};
+pub use gate::{Gate, GateExclusive, GateHold, RelayGate};
 pub use once::{Once, OnceEnd};
 pub use policy::{Hold, Override, Policies, Policy};
+pub use receive::Receiver;
 pub use report::{Progress, Readiness, Report, ReportHook, Tally};
 pub use route::{Routes, RoutesBuilder, TARGET_DEFAULT, TARGETS_MAX};
+pub use row_locks::{RowLockBuilder, RowLockRelay, RowLockSettings};
 pub use settings::RelaySettings;
 pub use timings::{Distribution, Timings};
 
@@ -88,6 +99,7 @@ pub(crate) struct Parts {
     pub(crate) readiness: Readiness,
     pub(crate) progress: Progress,
     pub(crate) timings: Timings,
+    pub(crate) gate: Option<Arc<dyn Gate>>,
 }
 
 impl Relay {
@@ -101,20 +113,7 @@ impl Relay {
     /// Each target has its own breaker, bounds and share of memory: one that is down or slow holds up
     /// nothing but its own messages, and what follows these in the order of their keys.
     pub fn routed(store: Arc<dyn OutboxStore>, routes: Routes) -> RelayBuilder {
-        let settings = RelaySettings::default();
-        RelayBuilder(Parts {
-            id: RelayId::new(),
-            store,
-            routes,
-            policies: Policies::same(settings.policy()),
-            settings,
-            wake: Wake::new(),
-            report: Arc::new(|_| {}),
-            clock: Clock::system(),
-            readiness: Readiness::default(),
-            progress: Progress::default(),
-            timings: Timings::default(),
-        })
+        RelayBuilder::new(store, routes)
     }
 
     /// The relay's id, as leases show it.
@@ -141,8 +140,9 @@ impl Relay {
         self.parts.timings.clone()
     }
 
-    /// Runs until `stop` is done, then stops gracefully: nothing new is begun, what is in flight is
-    /// waited for and settled (at most [`RelaySettings::stop_timeout`]), leases are given back.
+    /// Runs until `stop` is done, then stops gracefully: it goes on for [`RelaySettings::drain`] at
+    /// most, then nothing new is begun, what is in flight is waited for and settled (what has not ended
+    /// [`RelaySettings::cancel_after`] the stop is cancelled), leases are given back.
     ///
     /// No row and no failure ends it: what it survives goes to the report hook. Dropping the future
     /// is as safe as a crash: leases lapse, and what was in flight may be delivered again with the
@@ -162,7 +162,9 @@ impl Relay {
         desk: Arc<dyn OutboxDesk>,
         stop: impl Future<Output = ()> + Send,
     ) -> Result<Once> {
-        once::run_once(self.parts, desk, stop).await
+        let progress = self.progress();
+        let ending = once::Ending { desk, progress, is_drained: |stats| stats.due == 0 };
+        once::run_once(ending, stop, |stop| Box::pin(engine::run(self.parts, stop))).await
     }
 }
 
@@ -176,11 +178,30 @@ impl fmt::Debug for Relay {
     }
 }
 
-/// Builds a [`Relay`].
+/// Builds a [`Relay`], or a [`Receiver`].
 #[must_use = "a relay is built by `build`"]
-pub struct RelayBuilder(Parts);
+pub struct RelayBuilder<R = Relay>(Parts, PhantomData<fn() -> R>);
 
-impl RelayBuilder {
+impl<R> RelayBuilder<R> {
+    fn new(store: Arc<dyn OutboxStore>, routes: Routes) -> Self {
+        let settings = RelaySettings::default();
+        let parts = Parts {
+            id: RelayId::new(),
+            store,
+            routes,
+            policies: Policies::same(settings.policy()),
+            settings,
+            wake: Wake::new(),
+            report: Arc::new(|_| {}),
+            clock: Clock::system(),
+            readiness: Readiness::default(),
+            progress: Progress::default(),
+            timings: Timings::default(),
+            gate: None,
+        };
+        Self(parts, PhantomData)
+    }
+
     /// Settings other than the defaults.
     pub fn settings(mut self, settings: RelaySettings) -> Self {
         self.0.settings = settings;
@@ -193,9 +214,16 @@ impl RelayBuilder {
         self
     }
 
-    /// Takes what the relay reports. It must not block for long.
+    /// Takes what the relay reports. It must not block for long. Without one, reports are discarded.
     pub fn report(mut self, hook: impl Fn(&Report) + Send + Sync + 'static) -> Self {
         self.0.report = Arc::new(hook);
+        self
+    }
+
+    /// The gate that the relay holds shared from before it claims a batch until that is settled.
+    /// Without one it is never paused.
+    pub fn gate(mut self, gate: impl Gate) -> Self {
+        self.0.gate = Some(Arc::new(gate));
         self
     }
 
@@ -205,19 +233,26 @@ impl RelayBuilder {
         self
     }
 
+    fn checked(self) -> Result<Parts> {
+        let mut parts = self.0;
+        parts.settings.check()?;
+        parts.policies = Policies::of(&parts.settings)?;
+        parts.settings = parts.settings.bounded_by_hold();
+        Ok(parts)
+    }
+}
+
+impl RelayBuilder {
     /// Checks the settings and gives the relay.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Invalid`] names the setting that is out of range.
-    pub fn build(mut self) -> Result<Relay> {
-        self.0.settings.check()?;
-        self.0.policies = Policies::of(&self.0.settings)?;
-        self.0.settings = self.0.settings.bounded_by_hold();
-        Ok(Relay { parts: self.0 })
+    pub fn build(self) -> Result<Relay> {
+        self.checked().map(|parts| Relay { parts })
     }
 }
 
-impl fmt::Debug for RelayBuilder {
+impl<R> fmt::Debug for RelayBuilder<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RelayBuilder").field("settings", &self.0.settings).finish_non_exhaustive()
     }

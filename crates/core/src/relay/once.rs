@@ -1,13 +1,14 @@
 //! A run to the end: publish what is due, then return.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use crate::error::{Result, Retry};
-use crate::relay::{Parts, Progress, Tally, engine};
+use crate::relay::{Progress, Tally};
 use crate::store::{OutboxDesk, Stats};
 
 /// How a run to the end ended, and what it did.
@@ -36,21 +37,30 @@ pub enum OnceEnd {
 /// is not done while there is anything to publish.
 const COUNT_EVERY: Duration = Duration::from_millis(50);
 
-pub(super) async fn run_once(
-    parts: Parts,
-    desk: Arc<dyn OutboxDesk>,
-    stop: impl Future<Output = ()> + Send,
+/// How a run finds out that it has come to its end.
+pub(super) struct Ending {
+    pub(super) desk: Arc<dyn OutboxDesk>,
+    pub(super) progress: Progress,
+    pub(super) is_drained: fn(&Stats) -> bool,
+}
+
+/// A stop, as a run takes it.
+pub(super) type Stopping<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+pub(super) async fn run_once<'a>(
+    ending: Ending,
+    stop: impl Future<Output = ()> + Send + 'a,
+    run: impl FnOnce(Stopping<'a>) -> Pin<Box<dyn Future<Output = Tally> + Send + 'a>>,
 ) -> Result<Once> {
-    let progress = parts.progress.clone();
     let (counted, ended) = oneshot::channel();
-    let tally = engine::run(parts, async move {
+    let tally = run(Box::pin(async move {
         let stats = tokio::select! {
-            stats = drained(desk, &progress) => Some(stats),
+            stats = drained(ending) => Some(stats),
             () = stop => None,
         };
-        // The receiver lives until the engine has returned.
+        // The receiver lives until the relay has returned.
         drop(counted.send(stats));
-    })
+    }))
     .await;
     let stats = ended.await.ok().flatten().transpose()?;
     let end = match &stats {
@@ -61,7 +71,8 @@ pub(super) async fn run_once(
     Ok(Once { end, tally, stats })
 }
 
-async fn drained(desk: Arc<dyn OutboxDesk>, progress: &Progress) -> Result<Stats> {
+async fn drained(ending: Ending) -> Result<Stats> {
+    let Ending { desk, progress, is_drained } = ending;
     loop {
         tokio::time::sleep(COUNT_EVERY).await;
         let now = progress.tally();
@@ -69,7 +80,7 @@ async fn drained(desk: Arc<dyn OutboxDesk>, progress: &Progress) -> Result<Stats
             continue;
         }
         match desk.stats().await {
-            Ok(stats) if stats.due == 0 => return Ok(stats),
+            Ok(stats) if is_drained(&stats) => return Ok(stats),
             Ok(_) => {}
             Err(error) if error.retry() == Retry::Never => return Err(error),
             // The relay's own report says it; it goes on by itself.

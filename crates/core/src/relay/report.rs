@@ -25,10 +25,13 @@ pub enum Report {
         message: Option<Message>,
         /// Why.
         reason: QuarantineReason,
-        /// What went wrong.
+        /// What went wrong, as it is kept with the row.
         error: String,
         /// What waits until it is requeued and published, or discarded.
         holds: Hold,
+        /// The failure that quarantined it: the publisher's own [`PublishError`], or, where the row does
+        /// not decode, an [`Error`] of kind [`crate::ErrorKind::Corrupt`].
+        cause: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A publish failed and will be tried again.
     PublishFailed {
@@ -36,7 +39,7 @@ pub enum Report {
         seq: i64,
         /// The message.
         message: Message,
-        /// What went wrong.
+        /// What went wrong; what is behind it is its [`std::error::Error::source`].
         error: PublishError,
         /// What waits until it is published.
         holds: Hold,
@@ -61,6 +64,8 @@ pub enum Report {
     },
     /// The database failed; the relay is not ready until it answers again.
     StoreFailed(Error),
+    /// The gate failed; the relay waits and asks it again. It stays ready: that speaks for the database.
+    GateFailed(Error),
     /// Verdicts came too late: another relay owns their lanes now.
     Fenced {
         /// The rows.
@@ -106,8 +111,24 @@ impl Readiness {
         self.0.load(Ordering::Acquire)
     }
 
+    /// Ready from now on, until the answer is dropped: also where the relay's own future is.
+    pub(crate) fn receiving(&self) -> Receiving {
+        self.set(true);
+        Receiving(self.clone())
+    }
+
     pub(crate) fn set(&self, ready: bool) {
         self.0.store(ready, Ordering::Release);
+    }
+}
+
+/// A relay receives for as long as this is there.
+#[derive(Debug)]
+pub(crate) struct Receiving(Readiness);
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        self.0.set(false);
     }
 }
 

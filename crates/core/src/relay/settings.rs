@@ -33,8 +33,13 @@ pub struct RelaySettings {
     pub hold: Hold,
     /// What is different for some topics; of those that match the first decides. Default: nothing.
     pub overrides: Vec<Override>,
-    /// How long a stop waits for what is in flight, at most. Default 10 s.
-    pub stop_timeout: Duration,
+    /// How long the relay goes on claiming after a stop, for what is committed meanwhile; it ends early
+    /// when nothing due is left or a message fails. It bounds claims only: what is claimed is settled on
+    /// its own deadlines. Default 0: nothing is claimed after a stop.
+    pub drain: Duration,
+    /// When publishes that are still in flight after a stop are cancelled, counted from the stop. Longer
+    /// than `drain`. Default 10 s.
+    pub cancel_after: Duration,
     /// When the backlog is reported. Default: never.
     pub alerts: AlertSettings,
 }
@@ -53,7 +58,8 @@ impl Default for RelaySettings {
             attempts_max: None,
             hold: Hold::Key,
             overrides: Vec::new(),
-            stop_timeout: Duration::from_secs(10),
+            drain: Duration::ZERO,
+            cancel_after: Duration::from_secs(10),
             alerts: AlertSettings::default(),
         }
     }
@@ -81,6 +87,7 @@ impl RelaySettings {
             return refuse("the window has to hold at least what may be in flight");
         }
         self.alerts.check()?;
+        check_stop(self.drain, self.cancel_after)?;
         Policies::of(self).map(drop)
     }
 
@@ -108,3 +115,15 @@ impl RelaySettings {
 
 /// So many rows are read ahead at most where they leave one by one.
 const STRICT_ROWS_MAX: usize = 1_000;
+
+/// Checks the two settings of a stop.
+pub(super) fn check_stop(drain: Duration, cancel_after: Duration) -> Result<()> {
+    if cancel_after <= drain {
+        // Else what the drain claims last would be cancelled as soon as it is claimed.
+        return Err(Error::invalid(
+            "checking the relay's settings",
+            "cancel_after has to be longer than the drain, and at least 1 ns",
+        ));
+    }
+    Ok(())
+}

@@ -1,12 +1,14 @@
 //! The port of a store: the database that holds the outbox.
 //!
-//! [`OutboxStore`] is the relay's side: lease lanes, look for rows, settle them. [`OutboxDesk`] is
+//! [`OutboxStore`] is the relay's side: lease lanes, look for rows, settle them; [`ClaimStore`] the side
+//! of one that claims rows and publishes them while they are claimed. [`OutboxDesk`] is
 //! the operator's side: look and mend; [`PauseDesk`] pauses and resumes, [`KeptDesk`] is what is kept of
 //! published messages, [`TailDesk`] what was sent lately, [`Doctor`] an examination. The caller's side, writing a message in a transaction, is
 //! [`crate::outbox`]. A store states rows and facts; every decision about order, retries and
 //! batches is the relay's, so that it is taken once and not per database.
 
 mod backlog;
+mod claim;
 mod desk;
 pub mod doctor;
 mod kept;
@@ -22,6 +24,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 pub use backlog::Backlog;
+pub use claim::{ClaimRequest, ClaimStore, Claimed, ClaimedRow, Mark, MarkVerdict, Marked};
 pub use desk::{
     Holder, Mended, OutboxDesk, Place, QuarantinedMessage, Schema, SchemaState, Standing, Stats,
     Which,

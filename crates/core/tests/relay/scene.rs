@@ -37,7 +37,7 @@ pub(crate) fn quick() -> RelaySettings {
         publish_timeout: Duration::from_millis(250),
         poll: Duration::from_millis(20),
         backoff: Backoff { first: Duration::from_millis(20), max: Duration::from_millis(80) },
-        stop_timeout: Duration::from_secs(2),
+        cancel_after: Duration::from_secs(2),
         ..RelaySettings::default()
     }
 }

@@ -3,9 +3,11 @@
 //! They change nothing that the relay sees, but for the publish failures that [`Trouble`] asks for;
 //! they write [`crate::marks`]. What does not belong here: a decision.
 
+mod claims;
 mod publisher;
 mod store;
 
+pub use claims::WatchedClaims;
 pub use publisher::{Trouble, WatchedPublisher};
 pub use store::WatchedStore;
 

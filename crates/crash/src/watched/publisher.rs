@@ -22,8 +22,8 @@ pub struct Trouble {
     /// Of so many messages one fails the first `STUBBORN_TIMES` times, for longer than a relay is
     /// stopped: its row is still there when a verdict of one that woke up comes too late.
     pub stubborn_one_in: u128,
-    /// Messages to [`POISON_TOPIC`] fail for good until this file is there.
-    pub healed: PathBuf,
+    /// Messages to [`POISON_TOPIC`] fail for good until this file is there. Without one there is no poison.
+    pub healed: Option<PathBuf>,
 }
 
 /// How often a stubborn message fails in one process.
@@ -70,11 +70,16 @@ impl WatchedPublisher {
     }
 
     fn on_purpose(&self, what: &str) -> String {
-        format!("{what} on purpose by relay {}", self.relay.get().map_or("", String::as_str))
+        match self.relay.get() {
+            Some(relay) => format!("{what} on purpose by relay {relay}"),
+            // Nobody owns a lane, so nobody is asked.
+            None => format!("{what} on purpose"),
+        }
     }
 
     fn fails(&self, message: &Message, id: u128) -> Option<PublishError> {
-        if message.topic() == POISON_TOPIC && !self.trouble.healed.exists() {
+        let healed = self.trouble.healed.as_ref().is_none_or(|healed| healed.exists());
+        if message.topic() == POISON_TOPIC && !healed {
             return Some(PublishError::permanent(self.on_purpose("poison")));
         }
         let times = if id.is_multiple_of(self.trouble.stubborn_one_in) {

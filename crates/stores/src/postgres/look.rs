@@ -310,13 +310,13 @@ fn weight_of(row: &Row) -> usize {
 
 /// The server's time at a look, and what the rows' times are.
 #[derive(Debug, Clone, Copy)]
-struct Clock {
+pub(super) struct Clock {
     now: Option<Time>,
     from: AgeFrom,
 }
 
 impl Clock {
-    fn of(rows: &[Columns]) -> Self {
+    pub(super) fn of(rows: &[Columns]) -> Self {
         let header = rows.first().filter(|row| state_of(row) == state::HEADER);
         let commits = header.and_then(|row| row.get::<_, Option<bool>>(5)).unwrap_or(false);
         Self {
@@ -340,7 +340,7 @@ fn state_of(columns: &Columns) -> i16 {
     columns.get(0)
 }
 
-fn read(columns: &Columns, state: i16, waiting: bool, clock: Clock) -> Row {
+pub(super) fn read(columns: &Columns, state: i16, waiting: bool, clock: Clock) -> Row {
     let lane: i16 = columns.get(3);
     let attempts: i32 = columns.get(4);
     // A database that is not UTF-8 can hold a key that is none.
@@ -391,6 +391,6 @@ pub(super) fn lane_number(lane: Lane) -> i16 {
     i16::try_from(lane.0).unwrap_or(i16::MAX)
 }
 
-fn number(bound: usize) -> i64 {
+pub(super) fn number(bound: usize) -> i64 {
     i64::try_from(bound).unwrap_or(i64::MAX)
 }

@@ -17,6 +17,7 @@
 
 mod backlog;
 mod barrier;
+mod claim;
 mod desk;
 mod doctor;
 mod error;

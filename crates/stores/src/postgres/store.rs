@@ -21,6 +21,9 @@ use super::pool::Pool;
 use super::session::{Connector, Use};
 use super::{backlog, keep, lease, look, pause, settle, sql};
 
+/// So many claims of one handle are open at once, at most.
+const CLAIMS_MAX: usize = 8;
+
 /// An outbox in PostgreSQL 15 or later.
 ///
 /// It connects when it is first used and again whenever it has to. Looks, settlements, leases, news
@@ -42,6 +45,7 @@ pub struct PostgresStore {
     looks: Pool,
     walks: Pool,
     settles: Pool,
+    pub(super) claims: Pool,
     leases: Pool,
     pub(super) desk: Pool,
     listener: Listener,
@@ -74,6 +78,8 @@ impl PostgresStore {
             looks: Pool::new(&connector, Use::Relay, 2),
             walks: Pool::new(&connector, Use::Walk, 2),
             settles: Pool::new(&connector, Use::Relay, 2),
+            // Each claim has one for as long as it lasts.
+            claims: Pool::new(&connector, Use::Relay, CLAIMS_MAX),
             leases: Pool::new(&connector, Use::Relay, 2),
             desk: Pool::new(&connector, Use::Desk, 4),
             listener: Listener::new(&connector),

@@ -10,7 +10,9 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, Rows};
 use sendoff_core::lane::Lane;
 use sendoff_core::message::{Headers, Message, StoredMessage};
-use sendoff_core::store::{Age, AgeFrom, Content, Horizon, Look, Reading, Row, Sight};
+use sendoff_core::store::{
+    Age, AgeFrom, ClaimRequest, ClaimedRow, Content, Horizon, Look, Reading, Row, Sight,
+};
 use sendoff_core::time::Timestamp;
 use sendoff_core::{Error, Result as CoreResult};
 
@@ -91,6 +93,42 @@ pub(super) fn look(session: &Session<'_>, look: &Look) -> Result<Sight, Failure>
         sight.rows = basket.rows;
         Ok(sight)
     })
+}
+
+/// The rows that may be claimed.
+pub(super) fn claimable(
+    session: &Session<'_>,
+    request: &ClaimRequest,
+) -> Result<Vec<ClaimedRow>, Failure> {
+    let look = Look { bytes_max: request.bytes_max, ..Look::default() };
+    let mut basket = Basket {
+        look: &look,
+        known: HashSet::new(),
+        rows: Vec::new(),
+        bytes: 0,
+        kind_rows: 0,
+        waiting: false,
+        now: 0,
+    };
+    session.read(|tx| {
+        let now = Session::now(tx)?;
+        basket.now = now;
+        let mut rows = tx.prepare_cached(sql::claim::CLAIMABLE)?;
+        let mut rows = rows.query((false, request.after, now))?;
+        while let Some(row) = rows.next()? {
+            if !basket.take(tx, row, request.rows_max)? {
+                break;
+            }
+        }
+        Ok(())
+    })?;
+    let claimed = |row: Row| ClaimedRow {
+        seq: row.seq,
+        key: row.key,
+        attempts: row.attempts,
+        content: row.content,
+    };
+    Ok(basket.rows.into_iter().map(claimed).collect())
 }
 
 /// A seq is drawn inside the write lock, and the lock is let go by the commit: every transaction whose

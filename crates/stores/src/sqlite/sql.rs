@@ -79,6 +79,7 @@ macro_rules! look_columns {
     };
 }
 
+pub(super) mod claim;
 mod keep;
 mod pause;
 mod sweep;

@@ -47,6 +47,7 @@ mod rights;
     feature = "sqlx-0_9-postgres"
 ))]
 mod roles;
+mod row_locks;
 mod running;
 mod schema;
 #[cfg(all(

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use sendoff::relay::{Progress, Readiness, Relay, Tally};
+use sendoff::relay::{Progress, Readiness, Tally};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::motion::Motion;
 use crate::output::grouped;
 use crate::terminal;
 
@@ -17,8 +18,9 @@ pub(super) struct Line(Option<JoinHandle<()>>);
 
 impl Line {
     /// Begins to draw.
-    pub(super) fn begin(relay: &Relay) -> Self {
-        let (progress, readiness) = (relay.progress(), relay.readiness());
+    pub(super) fn begin(relay: &Motion) -> Self {
+        let running = relay.running();
+        let (progress, readiness) = (running.progress, running.readiness);
         Self(terminal::is_there().then(|| tokio::spawn(draw(progress, readiness))))
     }
 

@@ -27,7 +27,7 @@ use crate::arguments::UpArguments;
 use crate::configuration::Configuration;
 use crate::exit::{Ending, Exit, Failure};
 use crate::log;
-use crate::observe::Observed;
+use crate::observe::{self, Observed};
 use crate::output::{Form, grouped};
 use crate::shop::{DataFolder, Shop};
 use crate::stop::Stop;
@@ -47,7 +47,7 @@ pub(crate) async fn run(
     form: Form,
 ) -> Ending {
     let settings = configuration.relay()?;
-    let patience = settings.stop_timeout;
+    let patience = settings.cancel_after;
     let folder = DataFolder::make(&arguments.data)?;
     // First of all: its lock says whether another `up` runs on this folder.
     let publisher = Arc::new(FilePublisher::open(folder.delivered())?);
@@ -70,7 +70,7 @@ pub(crate) async fn run(
         .wake(wake)
         .report(log::reports(publisher.address()))
         .build()?;
-    observed.begins(&relay);
+    observed.begins(observe::Running::of(&relay));
     let relay = Running::begin(relay);
     let place = Place { port: listener.port, folder: &folder, rate: arguments.rate };
     place.announce(arguments.port, figures.read().await?.committed, form)?;

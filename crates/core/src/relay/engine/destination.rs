@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::Engine;
 use super::judge::{Refusal, Trouble};
 use crate::message::Message;
+use crate::publisher::PublishError;
 use crate::store::QuarantineReason;
 
 impl Engine {
@@ -26,6 +27,7 @@ impl Engine {
         let refused = |refusal| Err(Trouble::Refused(refusal, Box::new(message.as_ref().clone())));
         let Some(target) = target else {
             let error = format!("no route takes the topic {}", message.topic());
+            let error = PublishError::permanent(error);
             return refused(Refusal::Never(QuarantineReason::NoRoute, error));
         };
         if let Some(refusal) = self.refusal(target, message) {

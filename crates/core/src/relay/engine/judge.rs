@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Engine;
+use crate::error::{Error, ErrorKind};
 use crate::lane::Lane;
 use crate::message::Message;
 use crate::publisher::PublishError;
@@ -25,6 +26,18 @@ pub(super) fn releases(verdict: &Verdict) -> bool {
     matches!(verdict.outcome, Outcome::Published { releases: true })
 }
 
+/// What an owner is told to be behind a quarantine.
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// The publisher's error: its text, which is kept, and itself.
+fn told_of(error: PublishError) -> (String, Cause) {
+    (error.detail().to_owned(), Box::new(error))
+}
+
+fn undecodable(detail: String) -> Cause {
+    Box::new(Error::new(ErrorKind::Corrupt, "decoding a message").detail(detail))
+}
+
 /// Why a row that was read is not published.
 pub(super) enum Trouble {
     /// It waits behind an earlier one of its key.
@@ -38,7 +51,7 @@ pub(super) enum Trouble {
 /// What the publisher says of a message before it is sent.
 pub(super) enum Refusal {
     /// The target could never take it.
-    Never(QuarantineReason, String),
+    Never(QuarantineReason, PublishError),
     /// The publisher panicked.
     NotNow(PublishError),
 }
@@ -56,16 +69,17 @@ impl Engine {
                 }
             }
             Trouble::Undecodable(error) => {
-                self.quarantine_unpublished(seq, QuarantineReason::Undecodable, &error, None);
+                let reason = QuarantineReason::Undecodable;
+                self.quarantine_unpublished(seq, reason, (error.clone(), undecodable(error)), None);
             }
             Trouble::Refused(Refusal::Never(reason, error), message) => {
-                self.quarantine_unpublished(seq, reason, &error, Some(*message));
+                self.quarantine_unpublished(seq, reason, told_of(error), Some(*message));
             }
             Trouble::Refused(Refusal::NotNow(error), message) => {
                 let policy = *self.policy_of(&message);
                 if is_worn_out(&policy, failed_before + 1) {
                     let reason = QuarantineReason::Attempts;
-                    self.quarantine_unpublished(seq, reason, error.detail(), Some(*message));
+                    self.quarantine_unpublished(seq, reason, told_of(error), Some(*message));
                     return;
                 }
                 if self.judge_failed(seq, failed_before + 1, error, *message) {
@@ -100,7 +114,7 @@ impl Engine {
         };
         let attempts = entry.attempts + 1;
         if is_worn_out(self.policy_of(&message), attempts) {
-            self.set_aside(seq, QuarantineReason::Attempts, error.detail());
+            self.set_aside(seq, QuarantineReason::Attempts, error);
             return;
         }
         let holds = self.judge_failed(seq, attempts, error, message);
@@ -151,13 +165,13 @@ impl Engine {
         holds != Hold::None || self.held_others(seq)
     }
 
-    pub(super) fn quarantine(&mut self, seq: i64, error: &PublishError) {
-        self.set_aside(seq, QuarantineReason::Permanent, error.detail());
+    pub(super) fn quarantine(&mut self, seq: i64, error: PublishError) {
+        self.set_aside(seq, QuarantineReason::Permanent, error);
     }
 
-    fn set_aside(&mut self, seq: i64, reason: QuarantineReason, error: &str) {
+    fn set_aside(&mut self, seq: i64, reason: QuarantineReason, error: PublishError) {
         let message = self.window.get(seq).and_then(|entry| entry.message.as_deref().cloned());
-        let holds = self.judge_quarantined(seq, reason, error, message);
+        let holds = self.judge_quarantined(seq, reason, told_of(error), message);
         self.go_on_behind(seq, holds);
     }
 
@@ -165,7 +179,7 @@ impl Engine {
         &mut self,
         seq: i64,
         reason: QuarantineReason,
-        error: &str,
+        error: (String, Cause),
         message: Option<Message>,
     ) {
         if self.judge_quarantined(seq, reason, error, message) {
@@ -179,7 +193,7 @@ impl Engine {
         &mut self,
         seq: i64,
         reason: QuarantineReason,
-        error: &str,
+        error: (String, Cause),
         message: Option<Message>,
     ) -> bool {
         let base = self.parts.policies.base();
@@ -188,8 +202,9 @@ impl Engine {
             Hold::Key if self.has_key(seq) => Hold::Key,
             Hold::Key | Hold::All | Hold::None => Hold::None,
         };
-        let error = clean_error(error);
-        let report = Report::Quarantined { seq, message, reason, error: error.clone(), holds };
+        let (error, cause) = (clean_error(&error.0), error.1);
+        let report =
+            Report::Quarantined { seq, message, reason, error: error.clone(), holds, cause };
         let outcome = Outcome::Quarantined { reason, error, holds: holds != Hold::None };
         self.judge(seq, outcome, Some(report));
         holds != Hold::None || self.held_others(seq)

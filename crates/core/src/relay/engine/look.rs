@@ -94,6 +94,17 @@ impl Looks {
         self.wanted = true;
     }
 
+    /// Look now at what is new and at what waits.
+    pub(super) fn want_front(&mut self, now: Instant) {
+        self.wanted = true;
+        (self.next_poll, self.next_waiting) = (now, now);
+    }
+
+    /// Look now from 0.
+    pub(super) fn want_full(&mut self, now: Instant) {
+        self.next_full = now;
+    }
+
     pub(super) fn want_if_refused(&mut self) {
         self.wanted |= std::mem::take(&mut self.refused);
     }
@@ -270,6 +281,8 @@ impl Engine {
                     self.looks.waiting_in(now, after);
                 }
                 self.looks.read_at = done.ended;
+                let found = sight.truncated || !sight.rows.is_empty();
+                self.drain_looked(done.number, done.slot == Slot::Front, done.full, found);
                 self.take_rows(sight, done.number, &done.from, done.at);
             }
         }

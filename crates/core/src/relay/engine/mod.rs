@@ -6,6 +6,8 @@
 
 mod backlog;
 mod destination;
+mod drain;
+mod gate;
 mod hand_over;
 mod join;
 mod judge;
@@ -72,7 +74,12 @@ pub(super) struct Engine {
     publishing: publish::Publishing,
     tends: tend::Tends,
     counts: backlog::Counts,
-    /// When a graceful stop has to end.
+    /// Whether it may begin anything.
+    standing: gate::Standing,
+    /// When a stop that was asked for has to end.
+    cancel_at: Option<Instant>,
+    drain: Option<drain::Drain>,
+    /// The same, once nothing is claimed any more.
     stop_by: Option<Instant>,
 }
 
@@ -81,7 +88,8 @@ pub(super) async fn run(parts: Parts, stop: impl Future<Output = ()> + Send) -> 
     let progress: Progress = parts.progress.clone();
     let readiness = parts.readiness.clone();
     let wake = parts.wake.clone();
-    readiness.set(true);
+    let receiving = readiness.receiving();
+    let mut keeper = gate::Keeper::new(parts.gate.clone());
     let listener = Listener::spawn(&parts);
     let mut engine = Engine::new(parts);
     let mut stop = pin!(stop.fuse());
@@ -90,6 +98,8 @@ pub(super) async fn run(parts: Parts, stop: impl Future<Output = ()> + Send) -> 
     loop {
         let now = Instant::now();
         engine.end_overdue(now);
+        engine.look_after_drain(now);
+        engine.give_back_when_at_rest(&mut keeper, now);
         engine.begin_what_can_begin(now);
         if engine.has_stopped(now) {
             break;
@@ -98,7 +108,8 @@ pub(super) async fn run(parts: Parts, stop: impl Future<Output = ()> + Send) -> 
         let wait_until = engine.next_deadline(now);
         tokio::select! {
             biased;
-            () = &mut stop, if engine.stop_by.is_none() => engine.stop(),
+            () = &mut stop, if !engine.is_stopping() => engine.stop(),
+            turn = keeper.turn() => engine.on_turn(&mut keeper, turn, Instant::now()),
             Some(ended) = engine.tasks.join_next() => engine.on_task(ended),
             () = replies.arrived() => engine.on_answers(),
             Some(ended) = publishes.next() => {
@@ -114,8 +125,13 @@ pub(super) async fn run(parts: Parts, stop: impl Future<Output = ()> + Send) -> 
         }
     }
     drop(listener);
-    engine.leave().await;
-    readiness.set(false);
+    if engine.standing == gate::Standing::Shut {
+        // Not beside somebody who holds the gate: the leases lapse.
+        engine.tasks.shutdown().await;
+    } else {
+        engine.leave().await;
+    }
+    drop(receiving);
     progress.tally()
 }
 
@@ -171,12 +187,15 @@ impl Engine {
             leases: lease::Leases::new(now),
             publishing: publish::Publishing::default(),
             counts: backlog::Counts::new(now, &parts.settings.alerts),
+            standing: Self::standing_at(parts.gate.as_ref()),
             lanes: Lanes::default(),
             window: window_of(&parts, outlets),
             outlets: std::iter::repeat_with(Default::default).take(outlets).collect(),
             verdicts: VecDeque::new(),
             begun: Vec::new(),
             tasks: JoinSet::new(),
+            cancel_at: None,
+            drain: None,
             stop_by: None,
             parts,
         }
@@ -188,13 +207,15 @@ impl Engine {
     }
 
     fn begin_what_can_begin(&mut self, now: Instant) {
-        self.begin_lease(now);
-        self.begin_tend(now);
         self.begin_settle(now);
-        self.watch_shares(now);
-        self.begin_publishes(now);
-        self.begin_looks(now);
-        self.begin_count(now);
+        if self.standing == gate::Standing::Open {
+            self.begin_lease(now);
+            self.begin_tend(now);
+            self.watch_shares(now);
+            self.begin_publishes(now);
+            self.begin_looks(now);
+            self.begin_count(now);
+        }
         let progress = &self.parts.progress;
         progress.targets_are_down(self.targets_down());
         progress.gauge(
@@ -207,14 +228,16 @@ impl Engine {
 
     fn next_deadline(&self, now: Instant) -> Instant {
         let far = now + Duration::from_secs(60);
+        let is_open = self.standing == gate::Standing::Open;
         [
-            self.leases.deadline().filter(|_| !self.settles.releasing),
+            self.leases.deadline().filter(|_| is_open && !self.settles.releasing),
             self.settles.deadline(!self.verdicts.is_empty()),
-            self.looks_deadline(now),
+            self.looks_deadline(now).filter(|_| is_open),
             self.publishing_deadline(now),
-            self.tends.deadline().filter(|_| self.stop_by.is_none()),
-            self.count_deadline(),
-            self.stop_by,
+            self.tends.deadline().filter(|_| is_open && self.stop_by.is_none()),
+            self.count_deadline().filter(|_| is_open),
+            self.drain_deadline(),
+            self.cancel_at,
         ]
         .into_iter()
         .flatten()
@@ -259,11 +282,6 @@ impl Engine {
         self.counts.call_ended(now);
     }
 
-    fn stop(&mut self) {
-        self.stop_by = Some(Instant::now() + self.parts.settings.stop_timeout);
-        self.forget_queued(true, |_| true);
-    }
-
     fn has_stopped(&self, now: Instant) -> bool {
         let Some(stop_by) = self.stop_by else {
             return false;
@@ -290,7 +308,10 @@ impl Engine {
     }
 
     fn store_failed(&self, error: Error) {
-        self.parts.readiness.set(false);
+        // What fails after a stop says nothing of a relay that goes on.
+        if !self.is_stopping() {
+            self.parts.readiness.set(false);
+        }
         self.parts.progress.store_failures(1);
         self.report(&Report::StoreFailed(error));
     }

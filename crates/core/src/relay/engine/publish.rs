@@ -281,7 +281,7 @@ impl Engine {
         let alone = self.window.in_flight_of(outlet) == 1;
         let worn_out = alone && entry.alone_losses + 1 >= ALONE_LOSSES_MAX;
         match error.class() {
-            PublishClass::Permanent => self.quarantine(seq, &error),
+            PublishClass::Permanent => self.quarantine(seq, error),
             PublishClass::Failed => self.own_failure(seq, error),
             PublishClass::Unreachable => {
                 self.target_down(outlet, None, error);

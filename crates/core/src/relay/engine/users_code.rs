@@ -56,14 +56,13 @@ impl Engine {
         let size = message.body().len();
         if size > max {
             let error = format!("the body has {size} bytes, the target takes {max}");
+            let error = PublishError::permanent(error);
             return Some(Refusal::Never(QuarantineReason::TooLarge, error));
         }
         let publisher = &self.parts.routes.list()[target].publisher;
         match catch_unwind(AssertUnwindSafe(|| publisher.check(message))) {
             Ok(Ok(())) => None,
-            Ok(Err(error)) => {
-                Some(Refusal::Never(QuarantineReason::Permanent, error.detail().to_owned()))
-            }
+            Ok(Err(error)) => Some(Refusal::Never(QuarantineReason::Permanent, error)),
             Err(_) => Some(Refusal::NotNow(PublishError::failed(
                 "the publisher panicked when asked whether it takes the message",
             ))),

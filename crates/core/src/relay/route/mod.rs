@@ -88,6 +88,17 @@ impl Routes {
         self.place_of(topic).map(|place| self.targets[place].name())
     }
 
+    /// The target, where there is one and it takes every topic.
+    #[must_use]
+    pub fn sole(&self) -> Option<Arc<dyn Publisher>> {
+        match self.targets.as_slice() {
+            [target] if self.rules.iter().any(|(topics, _)| *topics == TopicPattern::any()) => {
+                Some(Arc::clone(&target.publisher))
+            }
+            _ => None,
+        }
+    }
+
     /// The names of the targets with their addresses, for people.
     pub fn targets(&self) -> impl Iterator<Item = (&str, &str)> {
         self.targets.iter().map(|target| (target.name(), target.publisher.address()))

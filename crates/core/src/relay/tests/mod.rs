@@ -9,4 +9,5 @@ mod lanes;
 mod line;
 mod overlap;
 mod retries;
+mod settings;
 mod window;

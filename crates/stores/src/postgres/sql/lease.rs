@@ -2,10 +2,13 @@
 
 use crate::postgres::schema_name::SchemaName;
 
+/// The number of the lock on leases, in the schema `sendoff`.
+pub(super) const LEASE_LOCK: i64 = 7_236_834_120_711_234_150;
+
 /// Leases run one after the other, so that each sees what the others got, and no two of them wait
 /// for each other's lanes.
 pub(in crate::postgres) fn lease_lock(schema: &SchemaName) -> String {
-    format!("SELECT pg_advisory_xact_lock({})", schema.lock(7_236_834_120_711_234_150))
+    format!("SELECT pg_advisory_xact_lock({})", schema.lock(LEASE_LOCK))
 }
 
 /// Heartbeat, renew, give back and take. $1 the relay, $2 the lease in microseconds, $3 to $5 lanes,

@@ -144,11 +144,15 @@ mod look_line;
 mod pause;
 mod roles;
 mod schema;
+#[macro_use]
 mod settle;
+// Behind the macros that it uses.
+mod claim;
 mod tail;
 
 pub(super) use backlog::BACKLOG;
 pub(super) use barrier::*;
+pub(super) use claim::{CLAIM, CLAIM_MARK, FENCE_LAPSED, claim_begun};
 pub(super) use desk::{COUNT_STUCK, DISCARD, FIND, HOLDERS, QUARANTINED, REQUEUE, STATS};
 pub(super) use doctor::{
     EXAMINE_BLOCKERS, EXAMINE_RELAYS, EXAMINE_RIGHTS, EXAMINE_SERVER, EXAMINE_TABLES,
@@ -264,6 +268,7 @@ pub(super) const HEARTBEAT: &str = "SELECT 1";
 
 pub(super) const BEGIN: &str = "BEGIN";
 pub(super) const COMMIT: &str = "COMMIT";
+pub(super) const ROLLBACK: &str = "ROLLBACK";
 /// Where the connection's default is not ours to set.
 pub(super) const BEGIN_COMMITTED: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 

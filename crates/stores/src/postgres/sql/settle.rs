@@ -4,6 +4,31 @@
 //! costs what it would cost if nothing could be kept: one row is read, once. Where the store's retention
 //! is the other one by now, a settlement changes nothing and says so.
 
+/// Keeps what is `gone`, all its columns, as published by $2 at a time to a target; neither errands nor
+/// what was kept before.
+macro_rules! kept {
+    ($now:literal, $target:literal, $and:literal) => {
+        concat!(
+            "marked AS ( \
+            DELETE FROM sendoff.resent WHERE seq = ANY ($1) \
+               AND (SELECT r.keeps FROM sendoff.retention r) IS TRUE RETURNING seq \
+         ), kept AS ( \
+            INSERT INTO sendoff.kept (published_at, n, seq, created_at, due_at, attempts, id, source, \
+                                      topic, key, headers, body, relay, target) \
+            SELECT ",
+            $now,
+            ", u.n::integer, g.seq, g.created_at, g.due_at, g.attempts, g.id, g.source, \
+                   g.topic, g.key, g.headers, g.body, $2::text, ",
+            $target,
+            " FROM gone g JOIN unnest($1) WITH ORDINALITY AS u (seq, n) ON u.seq = g.seq \
+             WHERE g.seq NOT IN (SELECT m.seq FROM marked m) \
+               AND left(g.topic, 9) <> '$sendoff.'",
+            $and,
+            " )"
+        )
+    };
+}
+
 /// Deletes what was published, as `gone`.
 macro_rules! gone {
     (deletes) => {
@@ -13,22 +38,13 @@ macro_rules! gone {
          )"
     };
     (keeps) => {
-        "gone AS ( \
+        concat!(
+            "gone AS ( \
             DELETE FROM sendoff.outbox WHERE seq = ANY ($1::bigint[]) \
                AND (SELECT r.keeps FROM sendoff.retention r) IS TRUE RETURNING * \
-         ), marked AS ( \
-            DELETE FROM sendoff.resent WHERE seq = ANY ($1) \
-               AND (SELECT r.keeps FROM sendoff.retention r) IS TRUE RETURNING seq \
-         ), kept AS ( \
-            INSERT INTO sendoff.kept (published_at, n, seq, created_at, due_at, attempts, id, source, \
-                                      topic, key, headers, body, relay, target) \
-            SELECT now(), u.n::integer, g.seq, g.created_at, g.due_at, g.attempts, g.id, g.source, \
-                   g.topic, g.key, g.headers, g.body, $2, \
-                   (SELECT r.target FROM sendoff.relay r WHERE r.id = $2) \
-              FROM gone g JOIN unnest($1) WITH ORDINALITY AS u (seq, n) ON u.seq = g.seq \
-             WHERE g.seq NOT IN (SELECT m.seq FROM marked m) \
-               AND left(g.topic, 9) <> '$sendoff.' \
-         )"
+         ), ",
+            kept!("now()", "(SELECT r.target FROM sendoff.relay r WHERE r.id = $2)", "")
+        )
     };
 }
 

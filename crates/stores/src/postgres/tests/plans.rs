@@ -39,6 +39,8 @@ async fn relay() -> (Client, Client) {
         ("mend_keys", sql::MEND_KEYS),
         ("tend", sql::TEND),
         ("backlog", sql::BACKLOG),
+        ("claim", sql::CLAIM),
+        ("claim_mark", sql::CLAIM_MARK),
     ] {
         relay.batch_execute(&format!("PREPARE {name} AS {text}")).await.unwrap();
     }
@@ -239,6 +241,8 @@ async fn plans_made_when_the_outbox_was_empty_and_analysed_are_good_for_a_backlo
         "promote('{1}', '{k1}')".to_owned(),
         "mend_keys('r', -1::smallint, '', 1000)".to_owned(),
         "tend('r', '{}', '{}', 1000)".to_owned(),
+        "claim(0, 1000, 1048576)".to_owned(),
+        format!("claim_mark({seqs}, 'r', 't', {nothing}, {nothing})"),
     ];
     for call in &calls {
         Ran::of(&relay, call).await.assert_by_index("empty");
@@ -380,6 +384,20 @@ async fn a_backlog_is_counted_at_the_cost_of_the_bound_and_not_of_what_is_there(
     assert!(ran.blocks() < 3_000, "{} blocks: {}", ran.blocks(), ran.text);
     let all = Ran::of(&relay, "backlog(1000000)").await;
     assert!(all.blocks() > 4 * ran.blocks(), "the measure would tell: {} blocks", all.blocks());
+}
+
+#[tokio::test]
+async fn a_claim_costs_the_same_with_a_hundred_rows_and_with_a_hundred_thousand() {
+    let (relay, client) = relay().await;
+    send(&client, 1, 100).await;
+    let few = Ran::of(&relay, "claim(0, 50, 1048576)").await;
+    assert_eq!(few.rows(), 51, "fifty and the header");
+    send(&client, 101, 100_000).await;
+    for after in [0, 50_000] {
+        let many = Ran::of(&relay, &format!("claim({after}, 50, 1048576)")).await;
+        assert_eq!(many.rows(), 51);
+        assert!(many.blocks() <= 2 * few.blocks() + 50, "{} and {}", many.blocks(), few.blocks());
+    }
 }
 
 #[tokio::test]
