@@ -157,14 +157,13 @@ fn rights(row: &Row) -> [Finding; 2] {
         of(
             "privileges-to-send",
             0,
-            "GRANT USAGE ON SCHEMA sendoff TO it; GRANT INSERT ON sendoff.outbox TO it",
+            "give a sender's role its rights with `sendoff roles --writer ROLE --apply`",
         ),
         of(
             "privileges-to-relay",
             1,
-            "fine for a role that only sends, though one that may not read is told no more here; to a \
-             relay's role GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES, SELECT ON ALL SEQUENCES \
-             and EXECUTE ON ALL FUNCTIONS IN SCHEMA sendoff",
+            "fine for a role that only sends, though one that may not read is told no more here; give a \
+             relay's role its rights with `sendoff roles --relay ROLE --apply`",
         ),
     ]
 }

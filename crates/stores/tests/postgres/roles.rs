@@ -5,7 +5,10 @@ use std::time::Duration;
 use sendoff_core::ErrorKind;
 use sendoff_core::barrier::{BarrierDesk, BarrierId, Change, OnDeadline, Plan, PlanBuilder};
 use sendoff_core::memory::MemoryPublisher;
-use sendoff_core::store::{KeptDesk, KeptLook, KeptMark, OutboxDesk, Retention, Which};
+use sendoff_core::store::doctor::Limits;
+use sendoff_core::store::{
+    Doctor, Grade, KeptDesk, KeptLook, KeptMark, OutboxDesk, Retention, Which,
+};
 use sendoff_stores::postgres::{PostgresOptions, PostgresStore, Role, Roles, SchemaName};
 use tokio_postgres::Client;
 
@@ -180,6 +183,26 @@ async fn the_relays_role_keeps_and_the_operators_role_alone_sends_again() {
     relays.stop().await;
     let kept = desk.kept(&KeptLook { rows_max: 10, ..KeptLook::default() }).await.unwrap();
     assert_eq!(kept.len(), 2, "what is sent again is not kept a second time");
+    granted.drop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_examination_finds_that_each_role_has_the_rights_of_its_work() {
+    let (store, url) = migrated().await;
+    let granted = Granted::on(&store, &url).await;
+    for (role, check, grade) in [
+        (Role::Writer, "privileges-to-send", Grade::Ok),
+        (Role::Writer, "privileges-to-relay", Grade::Warning),
+        (Role::Relay, "privileges-to-relay", Grade::Ok),
+        (Role::Relay, "privileges-to-send", Grade::Warning),
+        // What only a whole examination comes to.
+        (Role::Relay, "kept", Grade::Ok),
+        (Role::Operator, "kept", Grade::Ok),
+    ] {
+        let findings = open(&granted.url(role)).examine(&Limits::default()).await;
+        let found = findings.iter().find(|finding| finding.check == check);
+        assert_eq!(found.map(|finding| finding.grade), Some(grade), "{role:?}: {findings:?}");
+    }
     granted.drop_all().await;
 }
 

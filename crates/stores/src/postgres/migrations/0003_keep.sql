@@ -183,7 +183,8 @@ BEGIN
                    FROM pg_catalog.pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
                   WHERE c.oid = to_regclass('sendoff.outbox') AND a.privilege_type = 'DELETE'
                     AND a.grantee <> 0 AND a.grantee <> c.relowner LOOP
-        EXECUTE format('GRANT SELECT ON sendoff.retention, sendoff.kept, sendoff.resent TO %s', relay);
+        EXECUTE format('GRANT SELECT ON sendoff.retention, sendoff.kept, sendoff.kept_rest TO %s', relay);
+        EXECUTE format('GRANT SELECT ON sendoff.kept_partition, sendoff.resent TO %s', relay);
         EXECUTE format('GRANT INSERT ON sendoff.kept TO %s', relay);
         EXECUTE format('GRANT DELETE ON sendoff.resent TO %s', relay);
         EXECUTE format('GRANT EXECUTE ON FUNCTION sendoff.keep_turn() TO %s', relay);

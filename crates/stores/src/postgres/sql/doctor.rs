@@ -8,34 +8,49 @@ pub(in crate::postgres) const EXAMINE_SERVER: &str = "SELECT current_setting('se
         current_setting('autovacuum'), \
         (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
-/// Which rights the connection's role lacks: for sending, then for relaying; and whether it may read all
-/// tables.
+/// Which rights the connection's role lacks: for sending, then for relaying, as the roles' grants give
+/// them; and whether it may read all tables.
 pub(in crate::postgres) const EXAMINE_RIGHTS: &str = "WITH ours AS MATERIALIZED ( \
-        SELECT n.oid FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sendoff' \
+        SELECT n.oid FROM pg_catalog.pg_namespace n WHERE n.oid = to_regnamespace('sendoff') \
      ), relation AS MATERIALIZED ( \
-        SELECT c.* FROM pg_catalog.pg_class c WHERE c.relnamespace IN (SELECT oid FROM ours) \
+        SELECT c.* FROM pg_catalog.pg_class c \
+         WHERE c.relnamespace IN (SELECT oid FROM ours) AND NOT c.relispartition \
+     ), needed (relays, relname, p, columns) AS (VALUES \
+        (false, 'outbox', 'INSERT', '{id,source,topic,key,headers,body,due_at}'::name[]), \
+        (true, 'outbox', 'UPDATE', \
+         '{held,holds,attempts,retry_at,quarantined_at,quarantine_reason,last_error}'), \
+        (true, 'outbox', 'DELETE', NULL), \
+        (true, 'message_key', 'UPDATE', '{kept_at}'), (true, 'message_key', 'DELETE', NULL), \
+        (true, 'lane', 'UPDATE', NULL), (true, 'total', 'UPDATE', NULL), \
+        (true, 'relay', 'INSERT', NULL), (true, 'relay', 'UPDATE', NULL), (true, 'relay', 'DELETE', NULL), \
+        (true, 'tally', 'INSERT', NULL), (true, 'tally', 'DELETE', NULL), \
+        (true, 'kept', 'INSERT', NULL), (true, 'resent', 'DELETE', NULL) \
+     ), lacking AS MATERIALIZED ( \
+        SELECT w.relays, w.p || ' on sendoff.' || w.relname AS told \
+          FROM needed w JOIN relation c USING (relname) \
+         WHERE CASE WHEN w.columns IS NULL THEN NOT has_table_privilege(c.oid, w.p) \
+                    ELSE EXISTS (SELECT 1 FROM pg_catalog.pg_attribute a \
+                                  WHERE a.attrelid = c.oid AND a.attname = ANY (w.columns) \
+                                    AND NOT has_column_privilege(c.oid, a.attnum, w.p)) END \
      ) \
      SELECT ARRAY( \
             SELECT 'USAGE on the schema sendoff' FROM ours \
              WHERE NOT has_schema_privilege(ours.oid, 'USAGE') \
-            UNION ALL SELECT 'INSERT on sendoff.outbox' FROM relation c \
-             WHERE c.relname = 'outbox' AND NOT has_table_privilege(c.oid, 'INSERT')), \
+            UNION ALL SELECT told FROM lacking WHERE NOT relays), \
         ARRAY( \
-            SELECT p || ' on sendoff.' || c.relname \
-              FROM relation c CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p \
-             WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition \
-               AND c.relname NOT IN ('schema_version', 'kept_partition') \
-               AND NOT has_table_privilege(c.oid, p) \
+            SELECT told FROM lacking WHERE relays \
             UNION ALL SELECT 'SELECT on sendoff.' || c.relname FROM relation c \
-             WHERE (c.relname = 'schema_version' AND NOT has_table_privilege(c.oid, 'SELECT')) \
+             WHERE (c.relkind IN ('r', 'p') AND NOT has_table_privilege(c.oid, 'SELECT')) \
                 OR (c.relname = 'outbox_seq_seq' AND c.relkind = 'S' \
                     AND NOT has_sequence_privilege(c.oid, 'SELECT')) \
             UNION ALL SELECT 'EXECUTE on sendoff.' || f.proname FROM pg_catalog.pg_proc f \
-             WHERE f.pronamespace IN (SELECT oid FROM ours) AND f.proname <> 'resend' \
+             WHERE f.pronamespace IN (SELECT oid FROM ours) \
+               AND f.proname <> ALL ('{send,resend,barrier_create,barrier_insert,barrier_grow, \
+                                       barrier_seal,barrier_cancel,barrier_reopen}'::name[]) \
                AND NOT has_function_privilege(f.oid, 'EXECUTE')), \
         coalesce((SELECT has_schema_privilege(oid, 'USAGE') FROM ours), true) \
           AND NOT EXISTS (SELECT 1 FROM relation c WHERE c.relkind IN ('r', 'p') \
-                             AND NOT c.relispartition AND NOT has_table_privilege(c.oid, 'SELECT'))";
+                             AND NOT has_table_privilege(c.oid, 'SELECT'))";
 
 /// The oldest transactions that keep dead rows from being removed, older than $1 microseconds: sessions,
 /// prepared ones, and slots by how many transactions lie behind them. Of other users' sessions the age is
@@ -54,15 +69,16 @@ pub(in crate::postgres) const EXAMINE_TRANSACTIONS: &str = "SELECT 'pid ' || a.p
 /// Our tables whose vacuum is off, and those with many dead rows, more than live ones.
 pub(in crate::postgres) const EXAMINE_TABLES: &str = "SELECT ARRAY( \
             SELECT c.relname::text FROM pg_catalog.pg_class c \
-             WHERE c.relnamespace = 'sendoff'::regnamespace AND c.relkind = 'r' \
+             WHERE c.relnamespace = to_regnamespace('sendoff') AND c.relkind = 'r' \
                AND 'autovacuum_enabled=false' = ANY (c.reloptions) ORDER BY 1), \
         ARRAY( \
             SELECT s.relname || ' (' || s.n_dead_tup || ' dead)' FROM pg_catalog.pg_stat_user_tables s \
-             WHERE s.schemaname = 'sendoff' AND s.n_dead_tup > 100000 \
+              JOIN pg_catalog.pg_class c ON c.oid = s.relid \
+             WHERE c.relnamespace = to_regnamespace('sendoff') AND s.n_dead_tup > 100000 \
                AND s.n_dead_tup > 2 * s.n_live_tup ORDER BY s.n_dead_tup DESC), \
-        pg_total_relation_size('sendoff.message_key'), \
+        pg_total_relation_size(to_regclass('sendoff.message_key')), \
         (SELECT greatest(c.reltuples, 0)::bigint FROM pg_catalog.pg_class c \
-          WHERE c.oid = 'sendoff.message_key'::regclass)";
+          WHERE c.oid = to_regclass('sendoff.message_key'))";
 
 /// Ids that others wait for: in quarantine or retrying, oldest first.
 pub(in crate::postgres) const EXAMINE_BLOCKERS: &str =

@@ -83,15 +83,14 @@ GRANT EXECUTE ON FUNCTION
 TO sendoff_coordinator;
 ";
 
-/// Partitions of what is kept are reached through their table: whatever rights a role has on that one
-/// count, and a partition has none of its own.
+/// Partitions of what is kept are written through their table, where the rights on that one count.
 macro_rules! no_partition {
     ($role:literal) => {
         concat!(
             "DO $$ DECLARE part regclass; BEGIN
     FOR part IN SELECT i.inhrelid::regclass FROM pg_catalog.pg_inherits i
                       WHERE i.inhparent = to_regclass('sendoff.kept')
-    LOOP EXECUTE format('REVOKE ALL ON TABLE %s FROM ",
+    LOOP EXECUTE format('REVOKE INSERT, UPDATE, DELETE ON TABLE %s FROM ",
             $role,
             "', part); END LOOP;
 END $$;

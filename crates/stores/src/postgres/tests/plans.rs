@@ -107,8 +107,13 @@ impl Ran {
         }
         relay.batch_execute("BEGIN").await.unwrap();
         let explain = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE {call}");
-        let answer = relay.simple_query(&explain).await.unwrap();
+        let ran = Self::explained(relay, &explain).await;
         relay.batch_execute("ROLLBACK").await.unwrap();
+        ran
+    }
+
+    async fn explained(relay: &Client, explain: &str) -> Self {
+        let answer = relay.simple_query(explain).await.unwrap();
         let text: String = answer
             .iter()
             .filter_map(|message| match message {
@@ -430,16 +435,7 @@ async fn a_body_that_does_not_fit_is_not_read() {
             "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) \
              SELECT sum(length(encode(body, 'hex'))) FROM ({looked}) AS l ({names})"
         );
-        let answer = relay.simple_query(&reading).await.unwrap();
-        let text: String = answer
-            .iter()
-            .filter_map(|message| match message {
-                tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
-                _ => None,
-            })
-            .collect();
-        let plan: Value = serde_json::from_str(&text).unwrap();
-        let ran = Ran { plan: plan[0]["Plan"].clone(), text };
+        let ran = Ran::explained(&relay, &reading).await;
         // A body of 1 MiB has some 130 blocks, and their index.
         let (least, most) = (bodies * 125, bodies * 700 + 200);
         assert!((least..=most).contains(&ran.blocks()), "{bodies}: {} blocks", ran.blocks());
