@@ -157,7 +157,7 @@ fn rights(row: &Row) -> [Finding; 2] {
         of(
             "privileges-to-send",
             0,
-            "GRANT USAGE ON SCHEMA sendoff TO it; GRANT INSERT ON sendoff.outbox TO it",
+            "GRANT USAGE ON SCHEMA sendoff TO it, and INSERT on its table outbox",
         ),
         of(
             "privileges-to-relay",

@@ -179,10 +179,10 @@ DECLARE
 BEGIN
     FOR relay IN SELECT DISTINCT a.grantee::regrole::text
                    FROM pg_catalog.pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
-                  WHERE c.oid = 'sendoff.outbox'::regclass AND a.privilege_type = 'DELETE'
+                  WHERE c.oid = to_regclass('sendoff.outbox') AND a.privilege_type = 'DELETE'
                     AND a.grantee <> 0 AND a.grantee <> c.relowner LOOP
-        EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON sendoff.retention, sendoff.kept, '
-                       'sendoff.resent, sendoff.kept_partition TO %s', relay);
+        EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON sendoff.retention, sendoff.kept,'
+                       ' sendoff.resent, sendoff.kept_partition TO %s', relay);
         EXECUTE format('GRANT EXECUTE ON FUNCTION sendoff.keep_turn() TO %s', relay);
     END LOOP;
 END $$;

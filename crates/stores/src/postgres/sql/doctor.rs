@@ -11,7 +11,7 @@ pub(in crate::postgres) const EXAMINE_SERVER: &str = "SELECT current_setting('se
 /// Which rights the connection's role lacks: for sending, then for relaying; and whether it may read all
 /// tables.
 pub(in crate::postgres) const EXAMINE_RIGHTS: &str = "WITH ours AS MATERIALIZED ( \
-        SELECT n.oid FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sendoff' \
+        SELECT n.oid FROM pg_catalog.pg_namespace n WHERE n.oid = to_regnamespace('sendoff') \
      ), relation AS MATERIALIZED ( \
         SELECT c.* FROM pg_catalog.pg_class c WHERE c.relnamespace IN (SELECT oid FROM ours) \
      ) \
@@ -54,15 +54,17 @@ pub(in crate::postgres) const EXAMINE_TRANSACTIONS: &str = "SELECT 'pid ' || a.p
 /// Our tables whose vacuum is off, and those with many dead rows, more than live ones.
 pub(in crate::postgres) const EXAMINE_TABLES: &str = "SELECT ARRAY( \
             SELECT c.relname::text FROM pg_catalog.pg_class c \
-             WHERE c.relnamespace = 'sendoff'::regnamespace AND c.relkind = 'r' \
+             WHERE c.relnamespace = to_regnamespace('sendoff') AND c.relkind = 'r' \
                AND 'autovacuum_enabled=false' = ANY (c.reloptions) ORDER BY 1), \
         ARRAY( \
             SELECT s.relname || ' (' || s.n_dead_tup || ' dead)' FROM pg_catalog.pg_stat_user_tables s \
-             WHERE s.schemaname = 'sendoff' AND s.n_dead_tup > 100000 \
+             WHERE s.relid IN (SELECT c.oid FROM pg_catalog.pg_class c \
+                               WHERE c.relnamespace = to_regnamespace('sendoff')) \
+               AND s.n_dead_tup > 100000 \
                AND s.n_dead_tup > 2 * s.n_live_tup ORDER BY s.n_dead_tup DESC), \
-        pg_total_relation_size('sendoff.message_key'), \
+        pg_total_relation_size(to_regclass('sendoff.message_key')), \
         (SELECT greatest(c.reltuples, 0)::bigint FROM pg_catalog.pg_class c \
-          WHERE c.oid = 'sendoff.message_key'::regclass)";
+          WHERE c.oid = to_regclass('sendoff.message_key'))";
 
 /// Ids that others wait for: in quarantine or retrying, oldest first.
 pub(in crate::postgres) const EXAMINE_BLOCKERS: &str =

@@ -96,7 +96,7 @@ pub(in crate::sqlite) const SWEEP_DELETE: &str = "DELETE FROM sendoff_message_ke
 
 /// Ids that others wait for, oldest first.
 pub(in crate::sqlite) const EXAMINE_BLOCKERS: &str = concat!(
-    "SELECT id FROM sendoff_outbox INDEXED BY sendoff_outbox_blockers WHERE ",
+    "SELECT id FROM sendoff_outbox INDEXED BY sendoff_outbox_holders WHERE ",
     is_blocker!(),
     " ORDER BY seq LIMIT 5"
 );
