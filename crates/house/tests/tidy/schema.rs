@@ -25,7 +25,7 @@ const RUN: [&str; 12] = [
     "sql_query(",
 ];
 /// Statements that name nothing.
-const NAMELESS: [&str; 4] = ["BEGIN", "BEGIN_COMMITTED", "COMMIT", "HEARTBEAT"];
+const NAMELESS: [&str; 5] = ["BEGIN", "BEGIN_COMMITTED", "COMMIT", "HEARTBEAT", "ROLLBACK"];
 
 /// A line without what is a comment of Rust's or of SQL's.
 fn code(line: &str) -> &str {

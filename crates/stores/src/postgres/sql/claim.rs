@@ -12,11 +12,8 @@ use crate::postgres::schema_name::SchemaName;
 /// meanwhile.
 pub(in crate::postgres) fn claim_begun(schema: &SchemaName, lasts: Duration) -> String {
     let millis = lasts.as_millis().clamp(1, 2_000_000_000);
-    format!(
-        "SET LOCAL idle_in_transaction_session_timeout = {millis}; \
-         SELECT pg_advisory_xact_lock_shared({})",
-        schema.lock(LEASE_LOCK)
-    )
+    let lock = format!("SELECT pg_advisory_xact_lock_shared({})", schema.lock(LEASE_LOCK));
+    format!("SET LOCAL idle_in_transaction_session_timeout = {millis}; {lock}")
 }
 
 /// Claims the oldest rows. $1 above this seq, $2 so many rows, $3 so many bytes. The columns are a
