@@ -75,13 +75,6 @@ impl Motion {
         }
     }
 
-    pub(super) fn progress(&self) -> Progress {
-        match self {
-            Self::Lanes(relay) => relay.progress(),
-            Self::RowLocks(relay) => relay.progress(),
-        }
-    }
-
     /// What health and figures are answered from.
     pub(super) fn running(&self) -> Running {
         match self {

@@ -393,6 +393,7 @@ async fn a_backlog_is_counted_at_the_cost_of_the_bound_and_not_of_what_is_there(
     assert!(all.blocks() > 4 * ran.blocks(), "the measure would tell: {} blocks", all.blocks());
 }
 
+#[tokio::test]
 async fn the_line_of_all_rows_costs_the_same_beside_many_that_failed_and_hold_nobody() {
     let (relay, client) = relay().await;
     send(&client, 1, 2_000).await;
