@@ -235,7 +235,7 @@ impl State {
     fn quarantined_message(&self, seq: i64) -> Option<QuarantinedMessage> {
         let row = self.rows.get(&seq)?;
         let quarantine = row.quarantine?;
-        let held = row.key().and_then(|key| self.held.get(key));
+        let held = row.key().filter(|_| row.holds).and_then(|key| self.held.get(key));
         Some(QuarantinedMessage {
             seq,
             id: row.plain.id.clone(),

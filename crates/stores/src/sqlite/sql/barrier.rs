@@ -252,6 +252,7 @@ mod tests {
     #[test]
     fn no_statement_of_an_acknowledgement_walks_over_members() {
         let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(sql::VERSION_TABLE).unwrap();
         for (version, migration) in (1_u32..).zip(sql::MIGRATIONS) {
             for (_, _, add) in sql::columns::ADDED.iter().filter(|(of, ..)| *of == version) {
                 connection.execute_batch(add).unwrap();
