@@ -3,9 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use sendoff::relay::{
-    Once, Progress, Relay, RelaySettings, RowLockRelay, RowLockSettings, Tally, Timings,
-};
+use sendoff::relay::{Once, Relay, RelaySettings, RowLockRelay, RowLockSettings, Tally, Timings};
 use sendoff::store::{OutboxDesk, RelayId};
 use sendoff::{Error, Result};
 
@@ -34,7 +32,7 @@ impl Settings {
 
 /// Either kind of relay.
 pub(super) enum Motion {
-    Lanes(Relay),
+    Lanes(Box<Relay>),
     RowLocks(RowLockRelay),
 }
 
@@ -48,7 +46,7 @@ impl Motion {
         Ok(match settings {
             Settings::Lanes(settings) => {
                 let relay = Relay::routed(store.outbox.clone(), target.routes.clone());
-                Self::Lanes(relay.settings(settings).report(hook).build()?)
+                Self::Lanes(Box::new(relay.settings(settings).report(hook).build()?))
             }
             Settings::RowLocks(settings) => {
                 let publisher = target.routes.sole().ok_or_else(|| {
