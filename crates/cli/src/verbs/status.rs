@@ -121,7 +121,8 @@ fn holder(holder: &Holder) -> String {
     let place = match (holder.place, holder.retry_at) {
         (Place::Quarantined, _) => "in quarantine".to_owned(),
         (_, Some(at)) => format!("failed {} times, again at {at}", holder.attempts),
-        (_, None) => "being tried again".to_owned(),
+        // Its time is never: see the pauses.
+        (_, None) => "which may not leave now".to_owned(),
     };
     let error = holder.error.as_deref().map_or(String::new(), |why| format!(": {}", shown(why)));
     format!("             {what} {}{key}, {place}{error}\n", shown(&holder.id))

@@ -23,7 +23,7 @@ impl TailDesk for SqliteStore {
                     let mut recent = tx.prepare_cached(sql::RECENT)?;
                     let recent = recent
                         .query_map((rows_max, now), |row| {
-                            let seq: Option<i64> = row.get(16)?;
+                            let seq: Option<i64> = row.get(17)?;
                             Ok(Standing { seq, ..standing(row, now)? })
                         })?
                         .collect::<rusqlite::Result<_>>()?;

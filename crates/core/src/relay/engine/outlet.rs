@@ -11,12 +11,16 @@
 //!
 //! A relay with one target has nobody to shield from it: there nothing is parked for it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::Engine;
+use super::publish::To;
+use crate::message::Message;
 use crate::relay::breaker::{Allows, Breaker};
+use crate::relay::policy::Policy;
 use crate::store::TargetRoom;
 
 /// So long a target may be down, or its share full, before its rows make room for others'.
@@ -59,6 +63,19 @@ impl Engine {
     /// The outlet of the store's own errands, which go to no target.
     pub(super) fn errands(&self) -> usize {
         self.outlets.len() - 1
+    }
+
+    /// Who takes an outlet's messages.
+    pub(super) fn to(&self, outlet: usize) -> To {
+        match self.parts.routes.list().get(outlet) {
+            Some(target) => To::Target(Arc::clone(&target.publisher)),
+            None => To::Store(Arc::clone(&self.parts.store)),
+        }
+    }
+
+    /// What is done about the message where it fails.
+    pub(super) fn policy_of(&self, message: &Message) -> &Policy {
+        self.parts.policies.policy_of(message.topic())
     }
 
     /// The address of what an outlet leads to.

@@ -11,7 +11,6 @@ use super::hand_over::{Handed, HandedOver};
 use super::{Engine, Event};
 use crate::message::Message;
 use crate::publisher::{HandOver, PublishClass, PublishError, Publisher};
-use crate::relay::policy::Policy;
 use crate::relay::report::Report;
 use crate::relay::trace::PublishSpan;
 use crate::store::OutboxStore;
@@ -36,7 +35,7 @@ impl Publishing {
 }
 
 /// Who takes a message.
-enum To {
+pub(super) enum To {
     Target(Arc<dyn Publisher>),
     /// The store runs its own errands.
     Store(Arc<dyn OutboxStore>),
@@ -163,13 +162,6 @@ impl Engine {
         self.hand_over(outlet, messages);
     }
 
-    fn to(&self, outlet: usize) -> To {
-        match self.parts.routes.list().get(outlet) {
-            Some(target) => To::Target(Arc::clone(&target.publisher)),
-            None => To::Store(Arc::clone(&self.parts.store)),
-        }
-    }
-
     fn hand_over(&mut self, outlet: usize, messages: Vec<(u64, Arc<Message>)>) {
         if messages.is_empty() {
             return;
@@ -218,11 +210,6 @@ impl Engine {
             begun_at,
             span,
         });
-    }
-
-    /// What is done about the message where it fails.
-    pub(super) fn policy_of(&self, message: &Message) -> &Policy {
-        self.parts.policies.policy_of(message.topic())
     }
 
     /// Takes the answers that came for what was handed over.

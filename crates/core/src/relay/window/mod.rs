@@ -8,6 +8,7 @@
 //! messages leave through.
 
 mod entry;
+mod forget;
 mod line;
 mod order;
 mod park;
@@ -333,45 +334,6 @@ impl Window {
                 self.forget_idle_key(&key);
             }
         }
-    }
-
-    /// Forgets what is queued in lanes that `of` picks, but for rows whose outcome is unknown where
-    /// those are to be kept: their lane may not change hands. Answers the lanes of what was forgotten.
-    pub(super) fn forget_queued(
-        &mut self,
-        keep_unknown: bool,
-        of: impl Fn(Lane) -> bool,
-    ) -> Vec<Lane> {
-        let seqs: Vec<i64> = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| entry.state == State::Queued && of(entry.lane))
-            .filter(|(_, entry)| !keep_unknown || entry.unknown == 0)
-            .map(|(seq, _)| *seq)
-            .collect();
-        let mut lanes: Vec<Lane> = seqs.into_iter().filter_map(|seq| self.forget(seq)).collect();
-        lanes.sort_unstable();
-        lanes.dedup();
-        let entries = &self.entries;
-        for line in &mut self.lines {
-            line.retain(|seq, turn| entries.get(&seq).is_some_and(|entry| entry.turn == turn));
-        }
-        lanes
-    }
-
-    /// Forgets one queued row; its key's next one may go.
-    pub(super) fn forget(&mut self, seq: i64) -> Option<Lane> {
-        let order = self.order(self.entries.get(&seq)?.key.as_ref());
-        let lane = self.forget_entry(seq)?;
-        if let Some(order) = order
-            && let Some(state) = self.keys.get_mut(&order)
-        {
-            match state.queue.iter().position(|queued| *queued == seq) {
-                Some(behind) => drop(state.queue.remove(behind)),
-                None => self.advance_key(&order),
-            }
-        }
-        Some(lane)
     }
 
     /// Answers the order that it stands in.

@@ -53,17 +53,4 @@ impl Window {
         };
         behind.into_iter().filter_map(|queued| self.forget_entry(queued)).collect()
     }
-
-    /// Forgets a queued row, but not what its key knows of it.
-    pub(super) fn forget_entry(&mut self, seq: i64) -> Option<Lane> {
-        let entry = self.entries.get(&seq).filter(|entry| entry.state == State::Queued)?;
-        let (lane, size) = (entry.lane, entry.size);
-        self.bytes -= size;
-        self.lines[entry.outlet].left(size);
-        if let Some(queued) = self.queued.get_mut(&lane) {
-            *queued = queued.saturating_sub(1);
-        }
-        self.entries.remove(&seq);
-        Some(lane)
-    }
 }

@@ -5,9 +5,13 @@
 pub(in crate::postgres) const RECENT: &str = concat!(
     "SELECT m.id, m.source, m.sent_at, m.seq, coalesce(o.topic, k.topic), coalesce(o.key, k.key), \
             o.lane, coalesce(octet_length(o.body), k.body_bytes)::bigint, o.created_at, o.due_at, \
-            o.retry_at, coalesce(o.attempts, k.attempts), o.last_error, l.owner, \
+            CASE WHEN o.parked IS NULL THEN o.retry_at END, coalesce(o.attempts, k.attempts), \
+            o.last_error, l.owner, \
             CASE WHEN o.seq IS NULL THEN 'gone' WHEN o.quarantined_at IS NOT NULL THEN 'quarantined' \
-                 WHEN o.held THEN 'held' WHEN o.retry_at IS NOT NULL THEN 'retrying' \
+                 WHEN o.held THEN 'held' WHEN o.parked IN (SELECT 'pause:' || p.kind || ':' || p.name \
+                                    FROM sendoff.pause p) THEN 'paused' \
+                 WHEN o.parked IS NOT NULL THEN 'postponed' \
+                 WHEN o.retry_at IS NOT NULL THEN 'retrying' \
                  WHEN o.due_at > now() THEN 'due_later' ELSE 'ready' END, \
             CASE WHEN o.held THEN ( \
                 SELECT b.id FROM sendoff.outbox b \

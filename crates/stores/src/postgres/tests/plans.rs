@@ -368,32 +368,6 @@ async fn a_look_costs_the_same_with_a_hundred_rows_and_with_a_hundred_thousand()
 }
 
 #[tokio::test]
-async fn a_backlog_is_counted_at_the_cost_of_the_bound_and_not_of_what_is_there() {
-    let (relay, client) = relay().await;
-    client.batch_execute("ANALYZE sendoff.outbox; ANALYZE sendoff.lane").await.unwrap();
-    Ran::of(&relay, "backlog(100)").await.assert_by_index("empty");
-    // Of each kind so many that a statement that walked them all would be seen.
-    send(&client, 1, 60_000).await;
-    client
-        .batch_execute(
-            "UPDATE sendoff.outbox SET due_at = now() + interval '1 day' WHERE seq % 6 = 1; \
-             UPDATE sendoff.outbox SET due_at = now() - interval '1 day' WHERE seq % 6 = 2; \
-             UPDATE sendoff.outbox SET held = true WHERE seq % 6 = 3; \
-             UPDATE sendoff.outbox SET quarantined_at = now() WHERE seq % 6 = 4; \
-             UPDATE sendoff.outbox SET retry_at = now() + interval '1 minute' WHERE seq % 6 = 5",
-        )
-        .await
-        .unwrap();
-    client.batch_execute("VACUUM sendoff.outbox").await.unwrap();
-    let ran = Ran::of(&relay, "backlog(100)").await;
-    ran.assert_by_index("a backlog");
-    // Six times a hundred rows, 128 first ones, and the way to each.
-    assert!(ran.blocks() < 3_000, "{} blocks: {}", ran.blocks(), ran.text);
-    let all = Ran::of(&relay, "backlog(1000000)").await;
-    assert!(all.blocks() > 4 * ran.blocks(), "the measure would tell: {} blocks", all.blocks());
-}
-
-#[tokio::test]
 async fn the_line_of_all_rows_costs_the_same_beside_many_that_failed_and_hold_nobody() {
     let (relay, client) = relay().await;
     send(&client, 1, 2_000).await;
