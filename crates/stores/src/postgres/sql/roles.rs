@@ -106,12 +106,13 @@ pub(in crate::postgres) const RELAY: &str = concat!(
 GRANT USAGE ON SCHEMA sendoff TO sendoff_relay;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA sendoff TO sendoff_relay;
 REVOKE INSERT, UPDATE, DELETE ON sendoff.schema_version, sendoff.barrier, sendoff.barrier_member,
-    sendoff.barrier_evidence, sendoff.retention, sendoff.kept_partition FROM sendoff_relay;
+    sendoff.barrier_evidence, sendoff.retention, sendoff.kept_partition, sendoff.pause
+    FROM sendoff_relay;
 REVOKE UPDATE, DELETE ON sendoff.kept FROM sendoff_relay;
 REVOKE INSERT, UPDATE ON sendoff.resent FROM sendoff_relay;
 REVOKE INSERT, UPDATE ON sendoff.outbox, sendoff.message_key FROM sendoff_relay;
 REVOKE INSERT, DELETE ON sendoff.lane, sendoff.total FROM sendoff_relay;
-GRANT UPDATE (held, holds, attempts, retry_at, quarantined_at, quarantine_reason, last_error)
+GRANT UPDATE (held, holds, parked, attempts, retry_at, quarantined_at, quarantine_reason, last_error)
     ON sendoff.outbox TO sendoff_relay;
 GRANT UPDATE (kept_at) ON sendoff.message_key TO sendoff_relay;
 GRANT SELECT ON ALL SEQUENCES IN SCHEMA sendoff TO sendoff_relay;
@@ -144,7 +145,7 @@ REVOKE INSERT, UPDATE, DELETE ON sendoff.schema_version, sendoff.message_key, se
     FROM sendoff_operator;
 REVOKE INSERT, UPDATE ON sendoff.outbox FROM sendoff_operator;
 REVOKE DELETE ON sendoff.retention FROM sendoff_operator;
-GRANT UPDATE (held, holds, attempts, retry_at, quarantined_at, quarantine_reason, last_error)
+GRANT UPDATE (held, holds, parked, attempts, retry_at, quarantined_at, quarantine_reason, last_error)
     ON sendoff.outbox TO sendoff_operator;
 GRANT SELECT ON ALL SEQUENCES IN SCHEMA sendoff TO sendoff_operator;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA sendoff TO sendoff_operator;
