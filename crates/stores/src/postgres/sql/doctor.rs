@@ -18,7 +18,7 @@ pub(in crate::postgres) const EXAMINE_RIGHTS: &str = "WITH ours AS MATERIALIZED 
      ), needed (relays, relname, p, columns) AS (VALUES \
         (false, 'outbox', 'INSERT', '{id,source,topic,key,headers,body,due_at}'::name[]), \
         (true, 'outbox', 'UPDATE', \
-         '{held,holds,attempts,retry_at,quarantined_at,quarantine_reason,last_error}'), \
+         '{held,holds,parked,attempts,retry_at,quarantined_at,quarantine_reason,last_error}'), \
         (true, 'outbox', 'DELETE', NULL), \
         (true, 'message_key', 'UPDATE', '{kept_at}'), (true, 'message_key', 'DELETE', NULL), \
         (true, 'lane', 'UPDATE', NULL), (true, 'total', 'UPDATE', NULL), \
