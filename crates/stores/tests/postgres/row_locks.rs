@@ -10,7 +10,7 @@ use sendoff_core::relay::{
     Readiness, Relay, RelayGate, RelaySettings, Report, RowLockRelay, RowLockSettings, Tally,
 };
 use sendoff_core::store::{ClaimRequest, ClaimStore, OutboxDesk, RelayId};
-use sendoff_stores::postgres::PostgresStore;
+use sendoff_stores::postgres::{PostgresOptions, PostgresStore};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -124,13 +124,18 @@ async fn no_transaction_of_a_relay_is_open_beside_somebody_who_holds_the_gate() 
             (from..from + 200).map(|n| message(&n.to_string(), &n.to_string())).collect();
         store.send_all(&messages).await.unwrap();
     };
+    // The connection that listens claims and settles nothing, and asks no gate.
+    let deaf = || {
+        let options = PostgresOptions { listen: false, ..PostgresOptions::default() };
+        PostgresStore::new(&url, options).unwrap()
+    };
     send(0).await;
-    let locks = relay(open(&url), &target, &gate);
+    let locks = relay(deaf(), &target, &gate);
     hold(20).await;
     drained(&store).await;
     locks.stop().await;
     send(1_000).await;
-    let lanes = Relay::builder(Arc::new(open(&url)), Arc::new(target.clone()))
+    let lanes = Relay::builder(Arc::new(deaf()), Arc::new(target.clone()))
         .settings(RelaySettings { in_flight_max: 3, ..RelaySettings::default() })
         .gate(gate.clone())
         .build()
