@@ -56,6 +56,15 @@ macro_rules! blocker_of_outer {
     };
 }
 
+/// Whether the row of `sendoff_outbox` around it is paused; null where it is not parked.
+macro_rules! is_paused {
+    () => {
+        "(SELECT m.mark IN (SELECT 'pause:' || s.kind || ':' || s.name FROM sendoff_pause s)
+               FROM sendoff_parked m WHERE m.seq = sendoff_outbox.seq
+                AND retry_at = 9223372036854775807)"
+    };
+}
+
 pub(super) mod barrier;
 pub(super) mod columns;
 pub(super) mod line;

@@ -28,19 +28,9 @@ pub(in crate::postgres) const STATS: &str = "SELECT c.*, \
 pub(in crate::postgres) const FIND: &str = concat!(
     "SELECT m.id, m.source, m.sent_at, o.seq, o.topic, o.key, o.lane, octet_length(o.body)::bigint, \
             o.created_at, o.due_at, CASE WHEN o.parked IS NULL THEN o.retry_at END, o.attempts, \
-            o.last_error, l.owner, \
-            CASE WHEN o.seq IS NULL THEN 'gone' WHEN o.quarantined_at IS NOT NULL THEN 'quarantined' \
-                 WHEN o.held THEN 'held' WHEN o.parked IN (SELECT 'pause:' || p.kind || ':' || p.name \
-                                    FROM sendoff.pause p) THEN 'paused' \
-                 WHEN o.parked IS NOT NULL THEN 'postponed' \
-                 WHEN o.retry_at IS NOT NULL THEN 'retrying' \
-                 WHEN o.due_at > now() THEN 'due_later' ELSE 'ready' END, \
-            CASE WHEN o.held THEN ( \
-                SELECT b.id FROM sendoff.outbox b \
-                 WHERE b.lane = o.lane AND b.key = o.key AND b.seq <> o.seq AND ",
-    blocks!("b"),
-    "              AND (b.seq < o.seq OR (o.due_at IS NOT NULL AND o.retry_at IS NULL)) \
-                 ORDER BY b.seq LIMIT 1) END \
+            o.last_error, l.owner, ",
+    place_and_holder!(),
+    " \
        FROM sendoff.message_key m \
        LEFT JOIN sendoff.outbox o ON o.seq = m.seq \
        LEFT JOIN sendoff.lane l ON l.lane = o.lane AND l.lease_until > now() \

@@ -132,6 +132,26 @@ macro_rules! stuck_rows {
     };
 }
 
+/// Where a message `o` of the outbox is, and the id of what holds it.
+macro_rules! place_and_holder {
+    () => {
+        concat!(
+            "CASE WHEN o.seq IS NULL THEN 'gone' WHEN o.quarantined_at IS NOT NULL THEN 'quarantined' \
+                 WHEN o.held THEN 'held' WHEN o.parked IN (SELECT 'pause:' || p.kind || ':' || p.name \
+                                    FROM sendoff.pause p) THEN 'paused' \
+                 WHEN o.parked IS NOT NULL THEN 'postponed' \
+                 WHEN o.retry_at IS NOT NULL THEN 'retrying' \
+                 WHEN o.due_at > now() THEN 'due_later' ELSE 'ready' END, \
+            CASE WHEN o.held THEN ( \
+                SELECT b.id FROM sendoff.outbox b \
+                 WHERE b.lane = o.lane AND b.key = o.key AND b.seq <> o.seq AND ",
+            blocks!("b"),
+            "              AND (b.seq < o.seq OR (o.due_at IS NOT NULL AND o.retry_at IS NULL)) \
+                 ORDER BY b.seq LIMIT 1) END"
+        )
+    };
+}
+
 mod backlog;
 mod barrier;
 mod desk;

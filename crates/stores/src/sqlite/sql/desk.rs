@@ -43,9 +43,9 @@ pub(in crate::sqlite) const FIND: &str = concat!(
     blocker_of_outer!("id"),
     ") END,
             (SELECT owner FROM sendoff_lane WHERE lane = 0 AND lease_until > ?3),
-            (SELECT p.mark IN (SELECT 'pause:' || s.kind || ':' || s.name FROM sendoff_pause s)
-               FROM sendoff_parked p WHERE p.seq = sendoff_outbox.seq
-                AND retry_at = 9223372036854775807)
+            ",
+    is_paused!(),
+    "
        FROM sendoff_message_key k LEFT JOIN sendoff_outbox ON sendoff_outbox.seq = k.seq
       WHERE k.id = ?1 AND (?2 IS NULL OR k.source = ?2) ORDER BY k.source"
 );

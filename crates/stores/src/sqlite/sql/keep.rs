@@ -76,9 +76,9 @@ pub(in crate::sqlite) const RECENT: &str = concat!(
     blocker_of_outer!("id"),
     ") END,
             (SELECT owner FROM sendoff_lane WHERE lane = 0 AND lease_until > ?2),
-            (SELECT m.mark IN (SELECT 'pause:' || s.kind || ':' || s.name FROM sendoff_pause s)
-               FROM sendoff_parked m WHERE m.seq = sendoff_outbox.seq
-                AND retry_at = 9223372036854775807), k.seq
+            ",
+    is_paused!(),
+    ", k.seq
        FROM (SELECT * FROM sendoff_message_key ORDER BY seq DESC LIMIT ?1) AS k
        LEFT JOIN sendoff_outbox ON sendoff_outbox.seq = k.seq
        LEFT JOIN sendoff_kept p
